@@ -30,6 +30,13 @@ func (r *rig) hand() *handover.Journal {
 	return journal
 }
 
+// rewriteNotes has all there is noted, in the place of all notes.
+func (r *rig) rewriteNotes() {
+	r.Helper()
+	defer r.locked()()
+	r.must(r.handing().rewriteLocked())
+}
+
 // inherits returns what another process would find, were this one killed before the
 // next answer. Caller holds fs.mu.
 func (r *rig) inherits(journal *handover.Journal) *inherited {

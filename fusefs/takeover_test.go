@@ -200,9 +200,7 @@ func TestMovedUnreadIsHandedOn(t *testing.T) {
 		}
 		r.noteAnswer()
 		if rewritten {
-			unlock := r.locked()
-			r.must(r.handing().rewriteLocked())
-			unlock()
+			r.rewriteNotes()
 		}
 		next, _ := r.takeOver(journal)
 		if status := next.save("/a", "mine", 0); status != fuse.Status(DefaultConflictErrno) {
@@ -232,9 +230,7 @@ func TestFailedIsHandedOn(t *testing.T) {
 		}
 		r.noteAnswer()
 		if rewritten {
-			unlock := r.locked()
-			r.must(r.handing().rewriteLocked())
-			unlock()
+			r.rewriteNotes()
 		}
 		next, _ := r.takeOver(journal)
 		if status := writeAt(next, 13); status != fuse.Status(syscall.EFBIG) {
