@@ -36,7 +36,7 @@ func newRig(t *testing.T) *rig {
 	r.must(err)
 	dir := t.TempDir()
 	r.conflicts = conflict.New(filepath.Join(dir, info.ID))
-	r.machine = &Machine{Conflicts: func(id string) *conflict.Store { return conflict.New(filepath.Join(dir, id)) }, ImportsDir: filepath.Join(dir, "imports")}
+	r.machine = &Machine{Conflicts: func(id string) *conflict.Store { return conflict.New(filepath.Join(dir, id)) }, Importing: func(string) (bool, error) { return false, nil }}
 	return r
 }
 
@@ -62,11 +62,11 @@ func (r *rig) redact(q *Request) *Receipt {
 	return receipt
 }
 
-// TestRedact: kept conflicts go that have the version or its text, and no others; scratch files of a
+// TestRedactMachine: kept conflicts go that have the version or its text, and no others; scratch files of a
 // running mount stay and are named with what to do, until they are gone.
-func TestRedact(t *testing.T) { synctest.Test(t, testRedact) } // which waits for the mount to wipe
+func TestRedactMachine(t *testing.T) { synctest.Test(t, testRedactMachine) } // which waits for the mount to wipe
 
-func testRedact(t *testing.T) {
+func testRedactMachine(t *testing.T) {
 	r := newRig(t)
 	v := r.write("the canary")
 	r.write("clean")

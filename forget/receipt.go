@@ -45,16 +45,11 @@ var Unreached = []string{
 	"free blocks of the disk on which files were removed",
 }
 
-func newReceipt(st *memory.Store, reason string, done *memory.Redaction) *Receipt {
-	r := &Receipt{
-		Type: "redaction", Store: st.Info().Slug, Reason: reason, Time: time.Now().UTC(), Versions: append([]string{}, done.Versions...), Sequence: []uint64{},
-		Erased: done.Contents, Kept: done.Kept, Places: []Place{}, PathsIn: append([]string{}, done.PathsLeftIn...), Unreached: Unreached,
+func newReceipt(st *memory.Store, kind, reason string) *Receipt {
+	return &Receipt{
+		Type: kind, Store: st.Info().Slug, Reason: reason, Time: time.Now().UTC(), Versions: []string{}, Sequence: []uint64{},
+		Places: []Place{}, PathsIn: []string{}, Unreached: Unreached,
 	}
-	for _, c := range done.Commits {
-		r.Sequence = append(r.Sequence, c.Seq)
-	}
-	r.add(done.Places)
-	return r
 }
 
 // Left returns the places where something is left.

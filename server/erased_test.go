@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mneme/forget"
 	"mneme/memory"
 	"mneme/server/access"
 	"mneme/server/events"
@@ -58,7 +59,7 @@ func TestErased(t *testing.T) {
 						t.Fatalf("%d, %s", w.Code, w.Body)
 					}
 				} else {
-					_, err = st.Redact(t.Context(), []string{v.ID}, "a test")
+					_, err = forget.Redact(t.Context(), nil, st, &forget.Request{Versions: []string{v.ID}, Reason: "a test"})
 					r.must(err)
 				}
 				time.Sleep(c.within)
