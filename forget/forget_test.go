@@ -21,6 +21,7 @@ import (
 // rig is a store in memory, what a machine keeps of it, and a person.
 type rig struct {
 	*testing.T
+	log       versionlog.Log
 	st        *memory.Store
 	machine   *Machine
 	conflicts *conflict.Store
@@ -28,9 +29,10 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	blobs := memcas.New()
-	lib := memory.NewLibrary(memlog.New(nil), func(string) (cas.Store, error) { return blobs, nil })
+	log := memlog.New(nil)
+	lib := memory.NewLibrary(log, func(string) (cas.Store, error) { return blobs, nil })
 	info, err := lib.CreateStore(t.Context(), "notes", nil)
-	r := &rig{T: t}
+	r := &rig{T: t, log: log}
 	r.must(err)
 	r.st, err = lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "ada"}})
 	r.must(err)

@@ -37,7 +37,7 @@ type Place struct {
 var Unreached = []string{
 	"copies that were handed out: backups, exports, images, packs and what agents have read",
 	"mounts: each empties its caches when it follows the event, at once if it runs on this machine, and one of another machine or one that is stopped when it goes on",
-	"kept conflicts of other machines and users: a mount erases there those of the versions when it follows the event, or begins later, and no others that have a text",
+	"kept conflicts of other machines and users: a mount or a server erases there those of the versions when it follows the event, or begins later, and no others that have a text",
 	"of a store on AWS: point-in-time recovery and backups of the table, replicas of the bucket, and caches of other machines on which mneme does not run now, until it does",
 	"memory that running processes other than mounts and servers have used, such as those for MCP and plugins, and names that the session of a mount knows: end these processes where that matters",
 	"messages, sessions, metadata and keys of commits: the chain needs them",
