@@ -26,11 +26,12 @@ const (
 
 // FollowerOptions say what a process has besides the caches of its stores. A field that is nil is nothing.
 type FollowerOptions struct {
-	Library *memory.Library                      // whose stores are followed by their ids
-	Kept    func(storeID string) *conflict.Store // nil of a store without any
-	Clear   func()                               // lets go of what else may hold erased texts
-	Free    func()                               // collects garbage and gives memory back to the system; nil: debug.FreeOSMemory
-	Logger  *slog.Logger                         // nil discards
+	Library   *memory.Library                      // whose stores are followed by their ids
+	FollowFar bool                                 // follow stores whose log is on another machine, too, rather than ask every minute
+	Kept      func(storeID string) *conflict.Store // nil of a store without any
+	Clear     func()                               // lets go of what else may hold erased texts
+	Free      func()                               // collects garbage and gives memory back to the system; nil: debug.FreeOSMemory
+	Logger    *slog.Logger                         // nil discards
 }
 
 // Follower has a process keep nothing of versions that were erased. Each process that serves stores has one: a mount,

@@ -64,8 +64,8 @@ func (f *Follower) Missed(ctx context.Context, st *memory.Store, began time.Time
 	}
 }
 
-// Follow has a store followed, or asked every minute where its log is on another machine or too many are followed,
-// until it is deleted or the follower ends.
+// Follow has a store followed until it is deleted or the follower ends. It is asked every minute instead if too many
+// are followed or, without FollowFar, its log is on another machine.
 func (f *Follower) Follow(storeID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -100,19 +100,13 @@ func (f *Follower) follow(storeID string, isFollowed bool, began time.Time) {
 	}
 }
 
-// watch looks for redactions of a store since a time, and returns from when on to look next. One that is near and
-// followed it leaves when that fails.
+// watch looks for redactions of a store since a time, and returns from when on to look next. One that
+// is followed it leaves when that fails.
 func (f *Follower) watch(storeID string, isFollowed bool, from time.Time, first bool) (next time.Time, err error) {
 	next = time.Now()
 	st, err := f.opts.Library.Open(f.life, storeID, nil)
 	if err != nil {
 		return from, err
-	}
-	if isFollowed = isFollowed && st.Near(); !isFollowed {
-		if err := f.look(f.life, st, from, first); err != nil {
-			return from, err
-		}
-		return next, nil
 	}
 	tip, err := st.Tip(f.life)
 	if err == nil {
@@ -120,6 +114,9 @@ func (f *Follower) watch(storeID string, isFollowed bool, from time.Time, first 
 	}
 	if err != nil {
 		return from, err
+	}
+	if !isFollowed || !st.Near() && !f.opts.FollowFar {
+		return next, nil
 	}
 	return next, st.Follow(f.life, tip, func(c *versionlog.Commit) error {
 		f.Met(st, c)
