@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"mneme/forget"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -90,6 +91,6 @@ func eraseSecret(p *place, st *memory.Store) {
 		p.must(err)
 		ids = append(ids, v.ID)
 	}
-	_, err := st.Redact(p.t.Context(), ids[1:], "a password")
+	_, err := forget.Redact(p.t.Context(), nil, st, &forget.Request{Versions: ids[1:], Reason: "a password"})
 	p.must(err)
 }

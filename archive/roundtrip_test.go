@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mneme/cas"
+	"mneme/forget"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -64,7 +65,7 @@ func TestRoundTripRedacted(t *testing.T) {
 			}
 		}
 	}
-	_, err = st.Redact(t.Context(), ids, "a password")
+	_, err = forget.Redact(t.Context(), nil, st, &forget.Request{Versions: ids, Reason: "a password"})
 	from.must(err)
 	from.write(st, "/a.md", "after")
 	tip, err := st.Tip(t.Context())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mneme/cas"
+	"mneme/forget"
 	"mneme/internal/testing/awstest"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -121,9 +122,9 @@ func collectBesideWriters(t *testing.T, at *Location, writes int) {
 }
 
 func letGo(ctx context.Context, st *memory.Store) error {
-	expired, err := st.FindExpired(ctx, time.Now(), 0, func(int, int) {})
+	expired, err := forget.FindExpired(ctx, st, time.Now(), 0, func(int, int) {})
 	if err == nil && len(expired.Versions) > 0 {
-		_, err = st.LetGo(ctx, expired, func(int, int) {})
+		_, err = forget.LetGo(ctx, st, expired, func(int, int) {})
 	}
 	return err
 }

@@ -46,7 +46,7 @@ func (s *Store) Blame(ctx context.Context, v versionlog.Version, progress func(d
 		}
 		data, err := s.contentIfNew(ctx, before, t.by.Digest)
 		switch {
-		case before.Redacted() || isLost(err):
+		case before.Redacted() || IsLost(err):
 			t.gap = true
 			continue
 		case err != nil:

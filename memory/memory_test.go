@@ -27,6 +27,9 @@ type fixture struct {
 
 var author = memory.SessionAuthor("sesn_1")
 
+// person may erase versions, as a session may not.
+var person = &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "alice"}}
+
 func newFixture(t *testing.T, opts *memory.StoreOptions) *fixture {
 	t.Helper()
 	f := &fixture{t: t, log: memlog.New(nil), blobs: map[string]*memcas.Store{}}

@@ -83,7 +83,7 @@ func (s *Store) LogDir(ctx context.Context, path string, q Query) iter.Seq2[Entr
 			e := Entry{Commit: c}
 			for i := range c.Versions {
 				v := &c.Versions[i]
-				if q.takes(v) && (path == "/" || !v.Redacted() && (isWithin(v.Path, path) || isWithin(v.From, path))) {
+				if q.takes(v) && (path == "/" || !v.Redacted() && (IsWithin(v.Path, path) || IsWithin(v.From, path))) {
 					e.Versions = append(e.Versions, *v)
 				}
 			}

@@ -14,6 +14,7 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/forget"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
@@ -351,7 +352,7 @@ func TestRestoreErased(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := byPerson.Redact(ctx, []string{then.ID, removal}, "a test"); err != nil {
+	if _, err := forget.Redact(ctx, nil, byPerson, &forget.Request{Versions: []string{then.ID, removal}, Reason: "a test"}); err != nil {
 		t.Fatal(err)
 	}
 	plan, err := w.PlanRestore(ctx, "/", point.Seq, nil)

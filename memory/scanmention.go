@@ -35,7 +35,7 @@ func (m *mentions) add(c *versionlog.Commit) {
 	concerned := m.path == "/"
 	for i := range c.Versions {
 		v := &c.Versions[i]
-		if !isWithin(v.Path, m.path) && (v.From == "" || !isWithin(v.From, m.path)) {
+		if !IsWithin(v.Path, m.path) && (v.From == "" || !IsWithin(v.From, m.path)) {
 			continue
 		}
 		concerned = true

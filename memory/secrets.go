@@ -207,7 +207,7 @@ func (s *Store) newSecrets(ctx context.Context, path string, data []byte, found 
 	switch {
 	case errors.Is(err, versionlog.ErrNotFound):
 		return found, nil
-	case isLost(err): // there is nothing to compare with
+	case IsLost(err): // there is nothing to compare with
 		return found, nil
 	case err != nil:
 		return nil, err

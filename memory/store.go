@@ -142,7 +142,7 @@ func (s *Store) Content(ctx context.Context, v versionlog.Version) ([]byte, erro
 // contentError is why the content of a version could not be read: it may have been erased
 // since the caller learned of the version.
 func (s *Store) contentError(ctx context.Context, path, version string, err error) error {
-	if isLost(err) {
+	if IsLost(err) {
 		if now, lookErr := s.log.Version(ctx, s.info.ID, version); lookErr == nil && now.Redacted() {
 			return s.redacted(ctx, &now)
 		}

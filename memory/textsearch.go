@@ -76,7 +76,7 @@ func (t *textCounter) readBatch(ctx context.Context, heads []*Head) error {
 	for i, data := range t.s.Contents(ctx, heads) {
 		if data == nil && heads[i].Size() > 0 {
 			var err error
-			if data, err = t.s.ContentOf(ctx, heads[i]); isLost(err) {
+			if data, err = t.s.ContentOf(ctx, heads[i]); IsLost(err) {
 				t.counts[heads[i].Digest()] = lost
 				continue
 			} else if err != nil {
@@ -171,7 +171,7 @@ func (s *Store) oldestFirst(ctx context.Context, path string, each func(*version
 				each(c)
 			}
 			for _, v := range c.Versions {
-				if !v.IsDir() && (v.Redacted() && path == "/" || isWithin(v.Path, path)) {
+				if !v.IsDir() && (v.Redacted() && path == "/" || IsWithin(v.Path, path)) {
 					group = append(group, v)
 				}
 			}
@@ -204,9 +204,9 @@ func yieldBackward(versions []versionlog.Version, yield func([]versionlog.Versio
 	}
 }
 
-// isWithin reports whether a version's path is a directory, of which prefix is the path
+// IsWithin reports whether a version's path is a directory, of which prefix is the path
 // without a slash at its end, or in it, or the path itself; "/" is the whole store.
-func isWithin(path, prefix string) bool {
+func IsWithin(path, prefix string) bool {
 	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(prefix, "/"))
 	return ok && (rest == "" || rest[0] == '/')
 }
@@ -247,7 +247,7 @@ func (s *Store) StillSay(ctx context.Context, path, memoryID, text string, unrea
 			case err != nil:
 				yield(v, err)
 				return
-			case v.Live() && !isWithin(v.Path, path):
+			case v.Live() && !IsWithin(v.Path, path):
 				group = append(group, v)
 			}
 		}

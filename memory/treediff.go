@@ -136,7 +136,7 @@ func (s *Store) Patches(ctx context.Context, differences []Difference) iter.Seq2
 					sides[i] = s.Side(v.Path, *v, data)
 				}
 				if gone != nil {
-					if !yield(FilePatch{Difference: d}, gone) || !isLost(gone) && !errors.Is(gone, ErrRedacted) {
+					if !yield(FilePatch{Difference: d}, gone) || !IsLost(gone) && !errors.Is(gone, ErrRedacted) {
 						return
 					}
 					continue

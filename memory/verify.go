@@ -121,7 +121,7 @@ type verifier struct {
 	last   *versionlog.Commit
 	replay *replay
 	erased erasures
-	lost   run               // of commits just before the one looked at
+	lost   Gap               // of commits just before the one looked at
 	proved bool              // the commit of opts.Against was seen
 	inIts  versionlog.Digest // of the commit with its number
 }
@@ -132,7 +132,7 @@ func (v *verifier) records(ctx context.Context) error {
 	if v.tip, err = v.store.Tip(ctx); err != nil {
 		return err
 	}
-	for c, err := range v.store.readable(ctx, v.tip.Seq, v.lose) {
+	for c, err := range v.store.Readable(ctx, v.tip.Seq, v.lose) {
 		if err != nil {
 			return err
 		}
@@ -195,17 +195,17 @@ func (v *verifier) doIndex() string {
 // lose notes that a commit cannot be read.
 func (v *verifier) lose(seq uint64, why string) {
 	v.replay.gap(seq)
-	if !v.lost.extend(seq, why) {
+	if !v.lost.Extend(seq, why) {
 		v.flushLost()
-		v.lost = run{from: seq, to: seq, why: why}
+		v.lost = Gap{From: seq, To: seq, Why: why}
 	}
 }
 
 func (v *verifier) flushLost() {
-	if v.lost.from != 0 {
-		v.report(Problem{Kind: ProblemRecord, Finding: finding.RecordUnreadable, Subject: v.lost.String(), What: v.lost.why, Do: adviceRecord})
+	if v.lost.From != 0 {
+		v.report(Problem{Kind: ProblemRecord, Finding: finding.RecordUnreadable, Subject: v.lost.String(), What: v.lost.Why, Do: adviceRecord})
 	}
-	v.lost = run{}
+	v.lost = Gap{}
 }
 
 // commit checks one record and replays it.

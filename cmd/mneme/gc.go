@@ -57,7 +57,7 @@ func (c *gcCmd) Run(ctx context.Context, a *app) error {
 		}
 		stores, err := lib.AllStores(ctx)
 		if err == nil {
-			err = forget.RefuseUnfinished(lib.ImportsDir(), stores)
+			err = forget.RefuseUnfinished(importing(lib), stores)
 		}
 		if err != nil {
 			return err
@@ -145,7 +145,7 @@ func (c *gcCmd) collect(ctx context.Context, a *app, lib *backend.Library, st *m
 	bar := a.progress("gc " + slug)
 	defer bar.clear()
 	now, _ := lib.Clock()
-	expired, err := st.FindExpired(ctx, now, c.Grace, func(done, total int) { bar.show("commits", done, total) })
+	expired, err := forget.FindExpired(ctx, st, now, c.Grace, func(done, total int) { bar.show("commits", done, total) })
 	if err != nil {
 		return err
 	}

@@ -30,3 +30,11 @@ func serveLines(in io.Reader, most int, answer func(line []byte) any, reply func
 		}
 	}
 }
+
+// reply writes an answer, and overwrites the buffer in which it was.
+func (a *app) reply(answer any) error {
+	err := errors.Join(a.printJSON(answer), a.out.Flush())
+	buffer := a.out.AvailableBuffer()
+	clear(buffer[:cap(buffer)])
+	return err
+}

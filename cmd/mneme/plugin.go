@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"mneme/plugin"
@@ -32,8 +31,6 @@ func (c *pluginCmd) Run(ctx context.Context, a *app) error {
 	return f.withMemory(ctx, a, tools.Options{}, func(m *tools.Memory) error {
 		p := plugin.New(m, &plugin.Options{Deadline: time.Duration(c.Deadline), Version: buildVersion(), Logger: c.logger()})
 		defer p.Close()
-		return serveLines(a.in, p.MaxRequest(), func(line []byte) any { return p.Answer(ctx, line) }, func(reply any) error {
-			return errors.Join(a.printJSON(reply), a.out.Flush())
-		})
+		return serveLines(a.in, p.MaxRequest(), func(line []byte) any { return p.Answer(ctx, line) }, a.reply)
 	})
 }

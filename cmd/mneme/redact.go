@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/archive"
 	"mneme/backend"
 	"mneme/cas"
 	"mneme/errkind"
@@ -92,7 +93,7 @@ var errNotAll = errkind.New(errkind.Corrupt, "what the redaction could not look 
 var errNoMatch = errkind.New(errkind.NotFound, "no version matches, unless it was erased before; want a --grep, --path or --session that some have (`mneme log STORE` shows them)")
 
 // ending is the error of what was left in places, and of what could not be looked at.
-func (c *redactCmd) ending(left []forget.Place, unseen []memory.Unseen) error {
+func (c *redactCmd) ending(left []forget.Place, unseen []forget.Unseen) error {
 	switch {
 	case len(unseen) > 0:
 		return errNotAll
@@ -105,8 +106,8 @@ func (c *redactCmd) ending(left []forget.Place, unseen []memory.Unseen) error {
 }
 
 // find returns the versions to erase, and what could not be looked at.
-func (c *redactCmd) find(ctx context.Context, a *app, st *memory.Store) ([]memory.Redactable, []memory.Unseen, error) {
-	q := memory.RedactionQuery{Session: c.Session, Text: c.Grep}
+func (c *redactCmd) find(ctx context.Context, a *app, st *memory.Store) ([]forget.Found, []forget.Unseen, error) {
+	q := forget.Query{Session: c.Session, Text: c.Grep}
 	if c.Path != "" {
 		path, err := memory.ParsePrefix(c.Path)
 		if err != nil {
@@ -123,13 +124,13 @@ func (c *redactCmd) find(ctx context.Context, a *app, st *memory.Store) ([]memor
 	}
 	c.Versions = q.Versions
 	bar := a.progress("redact " + st.Info().Slug)
-	all, unseen, err := st.FindToRedact(ctx, q, func(done, total int) { bar.show("commits", done, total) })
+	all, unseen, err := forget.Find(ctx, st, q, func(done, total int) { bar.show("commits", done, total) })
 	bar.clear()
 	if err != nil {
 		return nil, nil, err
 	}
 	c.unmatched = len(all)+len(unseen)+len(c.Versions) == 0
-	var found []memory.Redactable
+	var found []forget.Found
 	var current []string
 	for _, v := range all {
 		if v.Current {
@@ -192,7 +193,7 @@ type unseenJSON struct {
 	Why  string `json:"why"`
 }
 
-func newUnseenJSON(unseen []memory.Unseen) []unseenJSON {
+func newUnseenJSON(unseen []forget.Unseen) []unseenJSON {
 	all := []unseenJSON{}
 	for _, u := range unseen {
 		all = append(all, unseenJSON(u))
@@ -200,7 +201,7 @@ func newUnseenJSON(unseen []memory.Unseen) []unseenJSON {
 	return all
 }
 
-func (a *app) printUnseen(unseen []memory.Unseen) {
+func (a *app) printUnseen(unseen []forget.Unseen) {
 	if len(unseen) > 0 {
 		a.printf("Not looked at:\n")
 	}
@@ -209,7 +210,7 @@ func (a *app) printUnseen(unseen []memory.Unseen) {
 	}
 }
 
-func (c *redactCmd) showFound(a *app, st *memory.Store, found []memory.Redactable, unseen []memory.Unseen) error {
+func (c *redactCmd) showFound(a *app, st *memory.Store, found []forget.Found, unseen []forget.Unseen) error {
 	if a.json {
 		if c.DryRun {
 			for _, v := range found {
@@ -239,7 +240,7 @@ func (c *redactCmd) showFound(a *app, st *memory.Store, found []memory.Redactabl
 }
 
 // contentOf says what becomes of the content of a version that is erased.
-func contentOf(v *memory.Redactable) string {
+func contentOf(v *forget.Found) string {
 	switch {
 	case v.Digest.IsZero():
 		return "-"
@@ -249,7 +250,7 @@ func contentOf(v *memory.Redactable) string {
 	return strconv.FormatInt(v.Size, 10)
 }
 
-func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st *memory.Store, found []memory.Redactable, unseen []memory.Unseen) error {
+func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st *memory.Store, found []forget.Found, unseen []forget.Unseen) error {
 	ids, digests := make([]string, len(found)), map[cas.Digest]bool{}
 	for i := range found {
 		v := &found[i]
@@ -279,7 +280,12 @@ func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st
 
 // machineOf is what this machine keeps of the stores of a library.
 func machineOf(lib *backend.Library) *forget.Machine {
-	return &forget.Machine{Conflicts: lib.Conflicts, ImportsDir: lib.ImportsDir(), EraseOrphans: lib.EraseOrphans(), EraseLeft: lib.EraseLeft(), Behind: lib.ForgetBehind()}
+	return &forget.Machine{Conflicts: lib.Conflicts, Importing: importing(lib), EraseOrphans: lib.EraseOrphans(), EraseLeft: lib.EraseLeft(), Behind: lib.ForgetBehind()}
+}
+
+// importing returns what reports whether an import into a store has begun on this machine and not ended.
+func importing(lib *backend.Library) func(storeID string) (bool, error) {
+	return func(storeID string) (bool, error) { return archive.HasBegun(lib.ImportsDir(), storeID) }
 }
 
 // receiptJSON is a receipt, with what the redaction could not look at.
@@ -288,7 +294,7 @@ type receiptJSON struct {
 	Unseen []unseenJSON `json:"unseen"`
 }
 
-func (c *redactCmd) print(a *app, r *forget.Receipt, unseen []memory.Unseen) error {
+func (c *redactCmd) print(a *app, r *forget.Receipt, unseen []forget.Unseen) error {
 	if a.json {
 		return a.printJSON(receiptJSON{r, newUnseenJSON(unseen)})
 	}

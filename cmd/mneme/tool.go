@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"time"
 
 	"mneme/backend"
+	"mneme/forget"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/tools"
@@ -47,6 +47,9 @@ func (f *agentFlags) withMemory(ctx context.Context, a *app, opts tools.Options,
 	if err != nil {
 		return err
 	}
+	if err := overwriteFreed(true); err != nil {
+		return err
+	}
 	opts.Logger, opts.Merge = f.logger(), f.OnConflict == "merge"
 	return a.withLibrary(ctx, backend.Options{ReadOnly: allReadOnly(wanted)}, func(lib *backend.Library) (err error) {
 		if f.Session, err = ownSession(lib, f.Session); err != nil {
@@ -79,7 +82,9 @@ func (f *agentFlags) withMemory(ctx context.Context, a *app, opts tools.Options,
 			return err
 		}
 		m := tools.New(places, &opts)
+		follower := followErased(lib, m, stores, opts.Logger)
 		err = do(m)
+		follower.Close()
 		for _, p := range places {
 			if p.Session != nil {
 				p.Session.Close()
@@ -87,6 +92,16 @@ func (f *agentFlags) withMemory(ctx context.Context, a *app, opts tools.Options,
 		}
 		return err
 	})
+}
+
+// followErased has the process keep nothing of versions that are erased, until the follower is closed.
+func followErased(lib *backend.Library, m *tools.Memory, stores []*memory.Store, log *slog.Logger) *forget.Follower {
+	f := forget.NewFollower(&forget.FollowerOptions{Library: lib.Library, FollowFar: true, Kept: lib.Conflicts, Clear: m.Forget, Logger: log})
+	f.Start()
+	for _, st := range stores {
+		f.Follow(st.Info().ID)
+	}
+	return f
 }
 
 // places are the stores with their sessions, which go on with what their id has left.
@@ -140,7 +155,7 @@ func (c *toolCmd) Run(ctx context.Context, a *app) error {
 		}{tools.Declaration(), tools.Schema()})
 	}
 	return c.withMemory(ctx, a, c.options(), func(m *tools.Memory) error {
-		return serveTool(ctx, m, a.in, func(reply any) error { return errors.Join(a.printJSON(reply), a.out.Flush()) })
+		return serveTool(ctx, m, a.in, a.reply)
 	})
 }
 

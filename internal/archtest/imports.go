@@ -23,7 +23,6 @@ var floors = map[string]int{
 	"server/manage":  5,
 	"server/gate":    5,
 
-	"forget":         4,
 	"fusefs":         4,
 	"replicate":      4,
 	"server/access":  4,
@@ -37,6 +36,7 @@ var floors = map[string]int{
 	"archive/plaindir":   3,
 	"archive/okf":        3,
 	"backend":            3,
+	"forget":             3,
 	"jsonview":           3,
 	"note":               3,
 	"pack":               3,

@@ -177,6 +177,7 @@ func forgetKept(c *call) error {
 		return err
 	}
 	_, places, err := forget.EraseKept(c.Context(), c.machine, st, &forget.Request{Versions: asked.Versions, Contents: asked.Blobs, Text: string(asked.Text)})
+	c.view.credential.HasErased(asked.Store) // the request has the text, and may come long after the event
 	if err != nil {
 		return err
 	}

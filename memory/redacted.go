@@ -8,16 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"mneme/cas"
 	"mneme/errkind"
 	"mneme/versionlog"
 )
 
 // ErrRedacted is what every *RedactedError is, under errors.Is.
 var ErrRedacted = errkind.New(errkind.NotFound, "its content was redacted")
-
-// ErrSessionRedacts says that a session, rather than a person, was to erase versions.
-var ErrSessionRedacts = errkind.New(errkind.Denied, "a session does not erase versions; a person does")
 
 // RedactedError says that a version was erased on purpose.
 type RedactedError struct {
@@ -150,86 +146,6 @@ func (s *Store) wholeLog() versionlog.Log {
 	return s.log
 }
 
-// Redaction is what a redaction, or the rule of the store, has erased.
-type Redaction struct {
-	Commits  []*versionlog.Commit // its events, none where all was erased before
-	Versions []string             // ids
-	Contents int                  // of which no version is left
-	Kept     int                  // contents of erased versions that other versions have, too
-	Places   []versionlog.Purged  // what has become of it where
-
-	// Ids of versions that still say the path of one that the redaction was asked to erase, since
-	// they renamed the memory from there, or removed it.
-	PathsLeftIn []string
-}
-
-// Redact erases versions for good, for a reason that stays in the history: path, content,
-// size and hash, and in the contents those that no other version has. The caches of this
-// process are emptied; other processes empty theirs as they follow the log. It may be
-// repeated: what is erased already is passed over, and what an earlier one has left to do
-// is done. The reason must not repeat what is erased.
-//
-// Errors: ErrSessionRedacts, versionlog.ErrLiveHead, versionlog.ErrNotFound, versionlog.ErrNoRedaction,
-// versionlog.ErrInvalid without a reason, ErrReadOnly. Where some were erased before an
-// error, they are in the Redaction.
-func (s *Store) Redact(ctx context.Context, ids []string, reason string) (*Redaction, error) {
-	return s.erase(ctx, ids, reason, versionlog.StoreRedacted, func(int) {})
-}
-
-// erase erases versions by events, and calls progress with how many it has.
-func (s *Store) erase(ctx context.Context, ids []string, reason string, event func(ids ...string) *versionlog.Event, progress func(done int)) (*Redaction, error) {
-	if s.author == nil {
-		return nil, fmt.Errorf("store %s: %w", s.info.Slug, ErrReadOnly)
-	}
-	if isAgent(s.author.Actor, s.author.Session) {
-		return nil, fmt.Errorf("store %s: %w", s.info.Slug, ErrSessionRedacts)
-	}
-	if s.can.Purge == nil {
-		return nil, fmt.Errorf("store %s: %w", s.info.Slug, versionlog.ErrNoRedaction)
-	}
-	done := &Redaction{}
-	contents, asked := map[cas.Digest]bool{}, map[string]bool{}
-	for _, id := range ids {
-		asked[id] = true
-		v, err := s.log.Version(ctx, s.info.ID, id)
-		if err != nil {
-			return done, fmt.Errorf("store %s: %w", s.info.Slug, err)
-		}
-		if !v.Digest.IsZero() {
-			contents[v.Digest] = true
-		}
-	}
-	for some := range slices.Chunk(ids, versionlog.MaxRedacted) {
-		c, err := s.log.Commit(ctx, s.info.ID, &versionlog.Proposal{
-			Key: versionlog.NewKey(), Fresh: true, Actor: s.author.Actor, Session: s.author.Session, Message: reason, Epoch: s.info.Epoch,
-			Event: event(some...),
-		})
-		if err != nil {
-			return done, fmt.Errorf("store %s: %w", s.info.Slug, err)
-		}
-		if c.Changes() {
-			s.saw(c)
-			done.Commits = append(done.Commits, c)
-			done.Versions = append(done.Versions, c.Event.ErasedVersions()...)
-		}
-		progress(len(done.Versions))
-	}
-	if err := s.eraseContents(ctx, contents, asked, done); err != nil {
-		return done, fmt.Errorf("store %s: %w", s.info.Slug, err)
-	}
-	err := cas.Forget(s.blobs)
-	done.Note("the caches of this process", err)
-	places, err := s.can.Purge(ctx, s.info.ID, ids)
-	done.Places = append(done.Places, places...)
-	if forgetErr := cas.Forget(s.blobs); err == nil { // what others have read meanwhile
-		err = forgetErr
-	}
-	if err != nil {
-		return done, fmt.Errorf("store %s: %w", s.info.Slug, err)
-	}
-	return done, nil
-}
-
 // RedactedVersions returns the ids of all versions that were ever redacted, by the events that
 // can be read; those that the rule of the store let go of are others.
 func (s *Store) RedactedVersions(ctx context.Context) (map[string]bool, error) {
@@ -238,7 +154,7 @@ func (s *Store) RedactedVersions(ctx context.Context) (map[string]bool, error) {
 		return nil, err
 	}
 	ids := map[string]bool{}
-	for c, err := range s.readable(ctx, tip.Seq, func(uint64, string) {}) {
+	for c, err := range s.Readable(ctx, tip.Seq, func(uint64, string) {}) {
 		if err != nil {
 			return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
 		}
@@ -249,56 +165,4 @@ func (s *Store) RedactedVersions(ctx context.Context) (map[string]bool, error) {
 		}
 	}
 	return ids, nil
-}
-
-// Note tells of a place, which is done where err is nil.
-func (r *Redaction) Note(place string, err error) {
-	p := versionlog.Purged{Place: place, At: time.Now().UTC()}
-	if err != nil {
-		p.At, p.Why = time.Time{}, err.Error()
-	}
-	r.Places = append(r.Places, p)
-}
-
-// eraseContents removes the contents that no version has any more, where the log does not
-// keep them itself, and counts them. It removes none where a version may have them whose
-// record cannot be read. It also finds in which versions paths of the erased ones are left.
-func (s *Store) eraseContents(ctx context.Context, contents map[cas.Digest]bool, erased map[string]bool, done *Redaction) error {
-	tip, err := s.Tip(ctx)
-	if err != nil {
-		return err
-	}
-	all, unread := len(contents), uint64(0)
-	for c, err := range s.readable(ctx, tip.Seq, func(seq uint64, _ string) { unread = seq }) {
-		if err != nil {
-			return err
-		}
-		for i := range c.Versions {
-			v := &c.Versions[i]
-			delete(contents, v.Digest)
-			if erased[v.Parent] && !v.Redacted() && (v.From != "" || v.Op == versionlog.OpDeleted) {
-				done.PathsLeftIn = append(done.PathsLeftIn, v.ID)
-			}
-		}
-	}
-	done.Contents, done.Kept = len(contents), all-len(contents)
-	if s.can.MaxContent > 0 || s.can.ErasesContents {
-		return nil
-	}
-	if unread > 0 && len(contents) > 0 {
-		done.Note("contents", fmt.Errorf("commit %d cannot be read, and its versions may have them, too", unread))
-		done.Contents = 0
-		return nil
-	}
-	deleter, ok := s.blobs.(cas.Deleter)
-	if !ok && len(contents) > 0 {
-		done.Note("contents", errors.ErrUnsupported)
-		return nil
-	}
-	for d := range contents {
-		if err := deleter.Delete(ctx, d); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,7 +1,8 @@
-package memory_test
+package forget
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +12,6 @@ import (
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // TestRetention: a rule lets go of what both its bounds let go of, never of a head or of what
@@ -77,7 +76,7 @@ func TestRetention(t *testing.T) {
 			on(10, "b2", "/b", "b2")
 			now = time.Date(2026, 11, 11, 0, 0, 0, 0, time.UTC)
 
-			found, err := st.FindExpired(ctx, now, c.grace, func(int, int) {})
+			found, err := FindExpired(ctx, st, now, c.grace, func(int, int) {})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,8 +87,8 @@ func TestRetention(t *testing.T) {
 			if got := strings.Join(goes, " "); !sameNames(got, c.want) || found.Contents != c.contents || found.Bytes != c.bytes {
 				t.Errorf("%s goes with %d contents, %d bytes", got, found.Contents, found.Bytes)
 			}
-			done, err := st.LetGo(ctx, found, func(int, int) {})
-			if err != nil || !cmp.Equal(done.Versions, found.Versions) || done.Contents != c.contents {
+			done, err := LetGo(ctx, st, found, func(int, int) {})
+			if err != nil || !slices.Equal(done.Versions, found.Versions) || done.Erased != c.contents {
 				t.Fatalf("%+v, %v", done, err)
 			}
 			for name, v := range versions {
@@ -108,11 +107,11 @@ func TestRetention(t *testing.T) {
 					t.Errorf("%s, which is gone: %v", name, err)
 				}
 			}
-			wantFindings(t, st)
+			wantWhole(t, st)
 			if erased, err := st.RedactedVersions(ctx); err != nil || len(erased) > 0 {
 				t.Errorf("nobody has redacted %v, %v", erased, err)
 			}
-			if again, err := st.FindExpired(ctx, now, c.grace, func(int, int) {}); err != nil || len(again.Versions) > 0 {
+			if again, err := FindExpired(ctx, st, now, c.grace, func(int, int) {}); err != nil || len(again.Versions) > 0 {
 				t.Errorf("found once more: %+v, %v", again, err)
 			}
 		})

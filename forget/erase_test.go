@@ -1,8 +1,9 @@
-package memory_test
+package forget
 
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,19 @@ import (
 
 // person may erase versions, as a session may not.
 var person = &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "alice"}}
+
+// redact erases versions of a store, and nothing on the machine.
+func redact(st *memory.Store, reason string, ids ...string) (*Receipt, error) {
+	return Redact(context.Background(), nil, st, &Request{Versions: ids, Reason: reason})
+}
+
+// wantWhole has a history checked, in which nothing may be wrong.
+func wantWhole(t *testing.T, st *memory.Store) {
+	t.Helper()
+	if _, err := st.Verify(t.Context(), nil, func(p memory.Problem) { t.Errorf("%+v", p) }); err != nil {
+		t.Error(err)
+	}
+}
 
 // TestRedact: a content that no version has any more goes, also out of the caches of those
 // who follow, and one that another version has stays. Whoever reads an erased version
@@ -61,33 +75,33 @@ func TestRedact(t *testing.T) {
 		}
 	}
 
-	found, _, err := st.FindToRedact(ctx, memory.RedactionQuery{Text: "canary"}, nil)
+	found, _, err := Find(ctx, st, Query{Text: "canary"}, nil)
 	if err != nil || len(found) != 1 || found[0].ID != first.ID || found[0].Current || found[0].Copies != 0 {
 		t.Errorf("found %+v, %v", found, err)
 	}
-	found, _, err = st.FindToRedact(ctx, memory.RedactionQuery{Text: "shared"}, nil)
+	found, _, err = Find(ctx, st, Query{Text: "shared"}, nil)
 	if err != nil || len(found) != 2 || found[0].Current || !found[1].Current || found[0].Copies != 1 {
 		t.Errorf("found %+v, %v", found, err)
 	}
 
-	if _, err := st.Redact(ctx, []string{third.ID}, "why"); !errors.Is(err, versionlog.ErrLiveHead) {
+	if _, err := redact(st, "why", third.ID); !errors.Is(err, versionlog.ErrLiveHead) {
 		t.Errorf("of the current version: %v", err)
 	}
-	if _, err := st.Redact(ctx, []string{first.ID}, ""); !errors.Is(err, versionlog.ErrInvalid) {
+	if _, err := redact(st, "", first.ID); !errors.Is(err, versionlog.ErrInvalid) {
 		t.Errorf("without a reason: %v", err)
 	}
-	if _, err := open(lib, nil).Redact(ctx, []string{first.ID}, "why"); !errors.Is(err, memory.ErrReadOnly) {
+	if _, err := redact(open(lib, nil), "why", first.ID); !errors.Is(err, memory.ErrReadOnly) {
 		t.Errorf("of one that is open for reading: %v", err)
 	}
-	if _, err := open(lib, author).Redact(ctx, []string{first.ID}, "why"); !errors.Is(err, memory.ErrSessionRedacts) {
+	if _, err := redact(open(lib, memory.SessionAuthor("sesn_1")), "why", first.ID); !errors.Is(err, memory.ErrSessionRedacts) {
 		t.Errorf("by a session: %v", err)
 	}
 	tip, err := other.Tip(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	done, err := st.Redact(ctx, []string{first.ID, second.ID}, "ticket 81")
-	if err != nil || len(done.Versions) != 2 || done.Contents != 1 || done.Kept != 1 {
+	done, err := redact(st, "ticket 81", first.ID, second.ID)
+	if err != nil || len(done.Versions) != 2 || done.Erased != 1 || done.Kept != 1 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	if ok, err := blobs.Has(ctx, first.Digest); ok || err != nil {
@@ -114,9 +128,9 @@ func TestRedact(t *testing.T) {
 			t.Errorf("reading what was erased: %v", err)
 		}
 	}
-	wantFindings(t, st)
-	done, err = st.Redact(ctx, []string{first.ID}, "again")
-	if err != nil || len(done.Commits) != 0 {
+	wantWhole(t, st)
+	done, err = redact(st, "again", first.ID)
+	if err != nil || len(done.Sequence) != 0 {
 		t.Errorf("once more: %+v, %v", done, err)
 	}
 }
@@ -162,14 +176,14 @@ func TestRedactNames(t *testing.T) {
 		{[]string{renamed.ID, again.ID}, []string{gone.ID}},
 		{[]string{made.ID, changed.ID, renamed.ID, again.ID, gone.ID}, nil},
 	} {
-		done, err := st.Redact(ctx, step.erase, "why")
+		done, err := redact(st, "why", step.erase...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(done.PathsLeftIn, step.want) {
-			t.Errorf("of %v the paths are left in %v, want %v", step.erase, done.PathsLeftIn, step.want)
+		if !slices.Equal(done.PathsIn, step.want) {
+			t.Errorf("of %v the paths are left in %v, want %v", step.erase, done.PathsIn, step.want)
 		}
-		wantFindings(t, st)
+		wantWhole(t, st)
 	}
 }
 
@@ -177,8 +191,8 @@ func TestRedactNames(t *testing.T) {
 // whose record cannot be read.
 func TestRedactDamaged(t *testing.T) {
 	ctx := t.Context()
-	d := &damaged{Log: memlog.New(nil), blobs: damagedBlobs{Store: memcas.New()}}
-	lib := memory.NewLibrary(d, func(string) (cas.Store, error) { return &d.blobs, nil })
+	d, blobs := &unreadable{Log: memlog.New(nil)}, memcas.New()
+	lib := memory.NewLibrary(d, func(string) (cas.Store, error) { return blobs, nil })
 	info, err := lib.CreateStore(ctx, "notes", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -195,25 +209,39 @@ func TestRedactDamaged(t *testing.T) {
 		}
 		written = append(written, v)
 	}
-	d.commit = func(c *versionlog.Commit) (*versionlog.Commit, error) {
-		if c.Seq == 2 || c.Seq == 3 {
-			return nil, nil
-		}
-		return c, nil
-	}
-	found, unseen, err := st.FindToRedact(ctx, memory.RedactionQuery{Path: "/a"}, nil)
+	d.from, d.to = 2, 3
+	found, unseen, err := Find(ctx, st, Query{Path: "/a"}, nil)
 	if err != nil || len(found) != 1 || found[0].Current || len(unseen) != 1 || unseen[0].What != "commits 2 to 3" {
 		t.Fatalf("found %+v, unseen %+v, %v", found, unseen, err)
 	}
-	done, err := st.Redact(ctx, []string{written[0].ID}, "why")
-	if err != nil || len(done.Places) == 0 || !strings.Contains(done.Places[0].Why, "commit 3 cannot be read") {
+	done, err := redact(st, "why", written[0].ID)
+	if err != nil || len(done.Places) == 0 || !strings.Contains(done.Places[0].Left, "commit 3 cannot be read") {
 		t.Errorf("%+v, %v", done, err)
 	}
-	if there, err := d.blobs.Has(ctx, written[0].Digest); err != nil || !there {
+	if there, err := blobs.Has(ctx, written[0].Digest); err != nil || !there {
 		t.Errorf("the content is gone: %v", err)
 	}
 	if erased, err := st.RedactedVersions(ctx); err != nil || !erased[written[0].ID] {
 		t.Errorf("%v, %v", erased, err)
+	}
+}
+
+// unreadable is a log of which the records of some commits cannot be read.
+type unreadable struct {
+	versionlog.Log
+	from, to uint64
+}
+
+func (l *unreadable) Commits(ctx context.Context, id string, after uint64) iter.Seq2[*versionlog.Commit, error] {
+	return func(yield func(*versionlog.Commit, error) bool) {
+		for c, err := range l.Log.Commits(ctx, id, after) {
+			if err == nil && c.Seq >= l.from && c.Seq <= l.to {
+				c, err = nil, versionlog.ErrCorrupt
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
 	}
 }
 
@@ -233,7 +261,7 @@ func TestRedactUnsupported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := st.Redact(t.Context(), []string{"memver_x"}, "why"); !errors.Is(err, versionlog.ErrNoRedaction) {
+	if _, err := redact(st, "why", "memver_x"); !errors.Is(err, versionlog.ErrNoRedaction) {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package memory
+package forget
 
 import (
 	"bytes"
@@ -8,20 +8,21 @@ import (
 	"strings"
 
 	"mneme/cas"
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
-// RedactionQuery says which versions are to be erased: those of which all holds that it
-// asks for. A field that is zero asks for nothing.
-type RedactionQuery struct {
-	Versions []string // ids, each of which must be there: versionlog.ErrNotFound
+// Query says which versions to erase: those of which everything holds that it asks for. A field that is zero
+// asks for nothing.
+type Query struct {
+	Versions []string // ids, each of which must exist: versionlog.ErrNotFound
 	Path     string   // they took place there or below
 	Session  string
 	Text     string // that their content, path or spelling has
 }
 
-// Redactable is a version that a query takes.
-type Redactable struct {
+// Found is a version that a query takes.
+type Found struct {
 	versionlog.Version
 	Current bool // it is the current one, which is not erased
 	Copies  int  // versions that have its content, and that stay
@@ -33,29 +34,29 @@ type Unseen struct {
 	Why  string
 }
 
-// FindToRedact returns the versions that a query takes, in the order of the history.
+// Find returns the versions that a query takes, in the order of the history.
 // Those that were erased before are passed over. Unseen are the commits that
 // cannot be read and, if the query has a text, the versions whose contents are lost or damaged.
 // Progress, unless nil, is called with how many commits were looked at.
-func (s *Store) FindToRedact(ctx context.Context, q RedactionQuery, progress func(done, total int)) (found []Redactable, unseen []Unseen, err error) {
-	tip, err := s.Tip(ctx)
+func Find(ctx context.Context, st *memory.Store, q Query, progress func(done, total int)) (found []Found, unseen []Unseen, err error) {
+	tip, err := st.Tip(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, id := range q.Versions {
-		if _, err := s.log.Version(ctx, s.info.ID, id); err != nil {
-			return nil, nil, fmt.Errorf("store %s: version %.80q: %w", s.info.Slug, id, err)
+		if _, err := st.Version(ctx, id); err != nil {
+			return nil, nil, fmt.Errorf("store %s: version %.80q: %w", st.Info().Slug, id, err)
 		}
 	}
 	newest, users := map[string]string{}, map[cas.Digest]int{} // versions by memory, of a content
-	texts := &textFinder{store: s, text: []byte(q.Text), in: map[cas.Digest]textFound{}}
-	var lost []run
+	texts := &textFinder{store: st, text: []byte(q.Text), in: map[cas.Digest]textFound{}}
+	var lost []memory.Gap
 	lose := func(seq uint64, why string) {
-		if n := len(lost); n == 0 || !lost[n-1].extend(seq, why) {
-			lost = append(lost, run{from: seq, to: seq, why: why})
+		if n := len(lost); n == 0 || !lost[n-1].Extend(seq, why) {
+			lost = append(lost, memory.Gap{From: seq, To: seq, Why: why})
 		}
 	}
-	for c, err := range s.readable(ctx, tip.Seq, lose) {
+	for c, err := range st.Readable(ctx, tip.Seq, lose) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -73,7 +74,7 @@ func (s *Store) FindToRedact(ctx context.Context, q RedactionQuery, progress fun
 				return nil, nil, err
 			}
 			if ok {
-				found = append(found, Redactable{Version: *v})
+				found = append(found, Found{Version: *v})
 			}
 		}
 		if progress != nil {
@@ -81,12 +82,12 @@ func (s *Store) FindToRedact(ctx context.Context, q RedactionQuery, progress fun
 		}
 	}
 	for _, r := range lost {
-		unseen = append(unseen, Unseen{r.String(), r.why})
+		unseen = append(unseen, Unseen{r.String(), r.Why})
 	}
 	unseen = append(unseen, texts.unseen...)
 	for i := range found {
 		v := &found[i]
-		if v.Current, err = s.isCurrent(ctx, &v.Version, newest[v.MemoryID], lost); err != nil {
+		if v.Current, err = isCurrent(ctx, st, &v.Version, newest[v.MemoryID], lost); err != nil {
 			return nil, nil, err
 		}
 		if !v.Current {
@@ -103,20 +104,20 @@ func (s *Store) FindToRedact(ctx context.Context, q RedactionQuery, progress fun
 
 // isCurrent reports whether a version is the current one of its memory, of which newest is the
 // newest that was read. One that could not be read may be newer.
-func (s *Store) isCurrent(ctx context.Context, v *versionlog.Version, newest string, lost []run) (bool, error) {
+func isCurrent(ctx context.Context, st *memory.Store, v *versionlog.Version, newest string, lost []memory.Gap) (bool, error) {
 	if !v.Live() || newest != v.ID || len(lost) == 0 {
 		return v.Live() && newest == v.ID, nil
 	}
-	now, err := s.log.Newest(ctx, s.info.ID, v.MemoryID)
+	now, err := st.Newest(ctx, v.MemoryID)
 	return now.ID == v.ID, err
 }
 
 // takes reports whether the query takes a version.
-func (q *RedactionQuery) takes(ctx context.Context, v *versionlog.Version, texts *textFinder) (bool, error) {
+func (q *Query) takes(ctx context.Context, v *versionlog.Version, texts *textFinder) (bool, error) {
 	if len(q.Versions) > 0 && !slices.Contains(q.Versions, v.ID) || q.Session != "" && v.Session != q.Session {
 		return false, nil
 	}
-	if q.Path != "" && q.Path != "/" && !isWithin(v.Path, q.Path) && !isWithin(v.From, q.Path) {
+	if q.Path != "" && q.Path != "/" && !memory.IsWithin(v.Path, q.Path) && !memory.IsWithin(v.From, q.Path) {
 		return false, nil
 	}
 	if q.Text == "" {
@@ -135,7 +136,7 @@ func (q *RedactionQuery) takes(ctx context.Context, v *versionlog.Version, texts
 
 // textFinder looks for a text in contents, each of which it reads once.
 type textFinder struct {
-	store  *Store
+	store  *memory.Store
 	text   []byte
 	in     map[cas.Digest]textFound
 	unseen []Unseen
@@ -154,7 +155,7 @@ func (t *textFinder) has(ctx context.Context, v *versionlog.Version) (bool, erro
 	if !known {
 		data, err := t.store.Content(ctx, *v)
 		switch {
-		case isLost(err):
+		case memory.IsLost(err):
 			found.lost = err.Error()
 		case err != nil:
 			return false, err

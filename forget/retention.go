@@ -1,4 +1,4 @@
-package memory
+package forget
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mneme/cas"
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -22,16 +23,16 @@ type Expired struct {
 // FindExpired returns the versions that the store's rule lets go of at a time. A version that
 // was replaced less than grace ago stays whatever the rule says, for what programs have
 // open is based on such ones. Progress is called with how many commits were looked at.
-func (s *Store) FindExpired(ctx context.Context, now time.Time, grace time.Duration, progress func(done, total int)) (*Expired, error) {
-	found := &Expired{Rule: s.info.Policy.Retention}
+func FindExpired(ctx context.Context, st *memory.Store, now time.Time, grace time.Duration, progress func(done, total int)) (*Expired, error) {
+	found := &Expired{Rule: st.Info().Policy.Retention}
 	if found.Rule == (versionlog.Retention{}) {
 		return found, nil
 	}
-	tip, err := s.Tip(ctx)
+	tip, err := st.Tip(ctx)
 	if err != nil {
 		return nil, err
 	}
-	unpurged, err := s.unpurged(ctx)
+	left, err := unpurged(ctx, st)
 	if err != nil {
 		return nil, err
 	}
@@ -39,11 +40,11 @@ func (s *Store) FindExpired(ctx context.Context, now time.Time, grace time.Durat
 	var all []aged
 	lives := map[string][]int{} // of memories, places in all
 	users := map[cas.Digest]int{}
-	for c, err := range s.Commits(ctx, 0) {
+	for c, err := range st.Commits(ctx, 0) {
 		if err != nil {
-			return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
+			return nil, fmt.Errorf("store %s: %w", st.Info().Slug, err)
 		}
-		if unpurged[c.Seq] && c.IsEvent(versionlog.EventRetention) {
+		if left[c.Seq] && c.IsEvent(versionlog.EventRetention) {
 			for _, id := range c.Event.ErasedVersions() {
 				begun[id] = true
 			}
@@ -84,19 +85,13 @@ func (s *Store) FindExpired(ctx context.Context, now time.Time, grace time.Durat
 }
 
 // unpurged returns the events whose versions have left something where the log keeps them.
-func (s *Store) unpurged(ctx context.Context) (map[uint64]bool, error) {
+func unpurged(ctx context.Context, st *memory.Store) (map[uint64]bool, error) {
 	found := map[uint64]bool{}
-	if s.can.Unpurged == nil {
-		return found, nil
-	}
-	seqs, err := s.can.Unpurged(ctx, s.info.ID)
-	if err != nil {
-		return nil, fmt.Errorf("store %s: %w", s.info.Slug, err)
-	}
+	seqs, err := st.Unpurged(ctx)
 	for _, seq := range seqs {
 		found[seq] = true
 	}
-	return found, nil
+	return found, err
 }
 
 // aged is what a rule judges of a version.
@@ -117,10 +112,14 @@ func keeps(rule versionlog.Retention, newer int, since time.Duration) bool {
 		rule.KeepDays > 0 && int64(since/day) < rule.KeepDays
 }
 
-// LetGo erases what FindExpired has found, as Redact does, by events that name the rule. What
-// was erased meanwhile is passed over. What was begun, and the rule still lets go of, is finished. Progress is called with how many versions are erased.
-// Errors: those of Redact; versionlog.ErrInvalid where the store has another rule by now.
-func (s *Store) LetGo(ctx context.Context, e *Expired, progress func(done, total int)) (*Redaction, error) {
+// LetGo erases what FindExpired has found, as Redact does, by events that name the rule. Versions that were
+// erased meanwhile are passed over. What was begun, and the rule still lets go of, is finished. Kept conflicts of
+// these versions stay until they expire. Progress is called with how many versions are erased. The
+// receipt says what was erased, also beside an error.
+// Errors: those of Redact; versionlog.ErrInvalid where the store has another rule now.
+func LetGo(ctx context.Context, st *memory.Store, e *Expired, progress func(done, total int)) (*Receipt, error) {
 	event := func(ids ...string) *versionlog.Event { return versionlog.RetentionApplied(e.Rule, ids...) }
-	return s.erase(ctx, slices.Concat(e.Begun, e.Versions), "", event, func(done int) { progress(done, len(e.Versions)) })
+	r := newReceipt(st, "retention", "")
+	one := &erasure{st, slices.Concat(e.Begun, e.Versions), r}
+	return r, one.erase(ctx, "", event, func(done int) { progress(done, len(e.Versions)) })
 }

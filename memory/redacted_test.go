@@ -11,6 +11,7 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/forget"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
@@ -57,17 +58,17 @@ func TestErasedIsFound(t *testing.T) {
 	}
 	wants("at first", now, false)
 	now = now.Add(time.Hour)
-	expired, err := st.FindExpired(ctx, now, 0, func(int, int) {})
+	expired, err := forget.FindExpired(ctx, st, now, 0, func(int, int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done, err := st.LetGo(ctx, expired, func(int, int) {}); err != nil || !slices.Equal(done.Versions, ids[:1]) {
+	if done, err := forget.LetGo(ctx, st, expired, func(int, int) {}); err != nil || !slices.Equal(done.Versions, ids[:1]) {
 		t.Fatalf("the rule lets go of %+v, %v", done, err)
 	}
 	wants("after the rule", now, true)
 	wants("later", now.Add(time.Hour), false)
 	now = now.Add(time.Hour)
-	if _, err := st.Redact(ctx, ids[1:2], "a test"); err != nil {
+	if _, err := forget.Redact(ctx, nil, st, &forget.Request{Versions: ids[1:2], Reason: "a test"}); err != nil {
 		t.Fatal(err)
 	}
 	wants("after the redaction", now, true, ids[1])
