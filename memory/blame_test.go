@@ -11,6 +11,7 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/internal/testing/memtest"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
@@ -19,19 +20,19 @@ import (
 // blame returns the sequence numbers of the versions that brought the lines of what is at a
 // path; "?" follows where that is unsure.
 func (f *fixture) blame(path string) string {
-	f.t.Helper()
-	v, err := f.Head(f.t.Context(), path)
+	f.T.Helper()
+	v, err := f.Head(f.T.Context(), path)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	return f.blameOf(v)
 }
 
 func (f *fixture) blameOf(v versionlog.Version) string {
-	f.t.Helper()
-	b, err := f.Blame(f.t.Context(), v, nil)
+	f.T.Helper()
+	b, err := f.Blame(f.T.Context(), v, nil)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	var by []string
 	var text strings.Builder
@@ -43,30 +44,16 @@ func (f *fixture) blameOf(v versionlog.Version) string {
 		}
 		by = append(by, fmt.Sprint(line.By.Seq, unsure))
 	}
-	if data, err := f.Content(f.t.Context(), v); err != nil || text.String() != string(data) {
-		f.t.Errorf("the lines are %q, %v; want %q", text.String(), err, data)
+	if data, err := f.Content(f.T.Context(), v); err != nil || text.String() != string(data) {
+		f.T.Errorf("the lines are %q, %v; want %q", text.String(), err, data)
 	}
 	return strings.Join(by, " ")
 }
 
 func (f *fixture) wantBlame(path, want string) {
-	f.t.Helper()
+	f.T.Helper()
 	if got := f.blame(path); got != want {
-		f.t.Errorf("the lines of %s are of %s, want %s", path, got, want)
-	}
-}
-
-func (f *fixture) rename(from, to string) {
-	f.t.Helper()
-	if _, err := f.Rename(f.t.Context(), from, to, nil); err != nil {
-		f.t.Fatal(err)
-	}
-}
-
-func (f *fixture) remove(path string) {
-	f.t.Helper()
-	if _, err := f.Remove(f.t.Context(), path, versionlog.ExpectAny()); err != nil {
-		f.t.Fatal(err)
+		f.T.Errorf("the lines of %s are of %s, want %s", path, got, want)
 	}
 }
 
@@ -77,61 +64,61 @@ func TestBlame(t *testing.T) {
 		do   func(f *fixture)
 		want string // of /f
 	}{
-		{"first version", func(f *fixture) { f.write("/f", "a\nb\n", any) }, "1 1"},
-		{"empty", func(f *fixture) { f.write("/f", "a\n", any); f.write("/f", "", any) }, ""},
-		{"no newline at the end", func(f *fixture) { f.write("/f", "a\nb", any); f.write("/f", "a\nb\nc", any) }, "1 2 2"},
-		{"CRLF", func(f *fixture) { f.write("/f", "a\r\nb\r\n", any); f.write("/f", "a\nb\r\n", any) }, "2 1"},
+		{"first version", func(f *fixture) { f.Put("/f", "a\nb\n", any) }, "1 1"},
+		{"empty", func(f *fixture) { f.Put("/f", "a\n", any); f.Put("/f", "", any) }, ""},
+		{"no newline at the end", func(f *fixture) { f.Put("/f", "a\nb", any); f.Put("/f", "a\nb\nc", any) }, "1 2 2"},
+		{"CRLF", func(f *fixture) { f.Put("/f", "a\r\nb\r\n", any); f.Put("/f", "a\nb\r\n", any) }, "2 1"},
 		{"each line by another", func(f *fixture) {
-			f.write("/f", "a\nb\nc\n", any)
-			f.write("/f", "a\nB\nc\n", any)
-			f.write("/f", "x\na\nB\nc\n", any)
+			f.Put("/f", "a\nb\nc\n", any)
+			f.Put("/f", "a\nB\nc\n", any)
+			f.Put("/f", "x\na\nB\nc\n", any)
 		}, "3 1 2 1"},
 		{"through a rename", func(f *fixture) {
-			f.write("/e", "a\nb\n", any)
-			f.rename("/e", "/f")
-			f.write("/f", "a\nB\n", any)
+			f.Put("/e", "a\nb\n", any)
+			f.Move("/e", "/f")
+			f.Put("/f", "a\nB\n", any)
 		}, "1 3"},
 		{"back from the dead", func(f *fixture) {
-			v := f.write("/f", "a\nb\n", any)
-			f.remove("/f")
-			change, err := f.Restoring(f.t.Context(), "/f", v)
+			v := f.Put("/f", "a\nb\n", any)
+			f.Delete("/f")
+			change, err := f.Restoring(f.T.Context(), "/f", v)
 			if err == nil {
-				_, err = f.Batch(f.t.Context(), []memory.Change{change}, nil)
+				_, err = f.Batch(f.T.Context(), []memory.Change{change}, nil)
 			}
 			if err != nil {
-				f.t.Fatal(err)
+				f.T.Fatal(err)
 			}
-			f.write("/f", "a\nb\nc\n", any)
+			f.Put("/f", "a\nb\nc\n", any)
 		}, "1 1 4"},
 		{"another memory in place of a deleted one", func(f *fixture) {
-			f.write("/f", "a\n", any)
-			f.remove("/f")
-			f.write("/f", "a\n", any)
+			f.Put("/f", "a\n", any)
+			f.Delete("/f")
+			f.Put("/f", "a\n", any)
 		}, "3"},
 		{"saved by renaming the old one away", func(f *fixture) {
-			f.write("/f", "a\nb\n", any)
-			f.rename("/f", "/f~")
-			f.write("/f", "a\nB\n", any)
-			f.remove("/f~")
-			f.rename("/f", "/f~")
-			f.write("/f", "x\na\nB\n", any)
+			f.Put("/f", "a\nb\n", any)
+			f.Move("/f", "/f~")
+			f.Put("/f", "a\nB\n", any)
+			f.Delete("/f~")
+			f.Move("/f", "/f~")
+			f.Put("/f", "x\na\nB\n", any)
 		}, "6 1 3"},
 		{"saved under another name that is renamed", func(f *fixture) {
-			f.write("/f", "a\nb\n", any)
-			f.write("/f.new", "a\nB\n", any)
-			f.rename("/f", "/f~")
-			f.rename("/f.new", "/f")
+			f.Put("/f", "a\nb\n", any)
+			f.Put("/f.new", "a\nB\n", any)
+			f.Move("/f", "/f~")
+			f.Move("/f.new", "/f")
 		}, "1 4"},
 		{"one that had a life of its own takes a name", func(f *fixture) {
-			f.write("/f", "a\nb\n", any)
-			f.write("/e", "a\n", any)
-			f.write("/e", "a\nb\n", any)
-			f.rename("/f", "/g")
-			f.rename("/e", "/f")
+			f.Put("/f", "a\nb\n", any)
+			f.Put("/e", "a\n", any)
+			f.Put("/e", "a\nb\n", any)
+			f.Move("/f", "/g")
+			f.Move("/e", "/f")
 		}, "2 3"},
 		{"binary before", func(f *fixture) {
-			f.write("/f", "\x00\xff\na\n", any)
-			f.write("/f", "b\na\n", any)
+			f.Put("/f", "\x00\xff\na\n", any)
+			f.Put("/f", "b\na\n", any)
 		}, "2 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -144,9 +131,9 @@ func TestBlame(t *testing.T) {
 
 func TestBlameAtEarlierVersion(t *testing.T) {
 	f := newFixture(t, nil)
-	f.write("/f", "a\n", versionlog.ExpectAny())
-	second := f.write("/f", "a\nb\n", versionlog.ExpectAny())
-	f.write("/f", "x\n", versionlog.ExpectAny())
+	f.Put("/f", "a\n", versionlog.ExpectAny())
+	second := f.Put("/f", "a\nb\n", versionlog.ExpectAny())
+	f.Put("/f", "x\n", versionlog.ExpectAny())
 	if got := f.blameOf(second); got != "1 2" {
 		t.Errorf("its lines are of %s", got)
 	}
@@ -154,7 +141,7 @@ func TestBlameAtEarlierVersion(t *testing.T) {
 
 func TestBlameRefuses(t *testing.T) {
 	f := newFixture(t, &memory.StoreOptions{Content: versionlog.ContentAny})
-	binary := f.write("/f", "a\x00", versionlog.ExpectAny())
+	binary := f.Put("/f", "a\x00", versionlog.ExpectAny())
 	gone, err := f.Remove(t.Context(), "/f", versionlog.ExpectAny())
 	if err != nil {
 		t.Fatal(err)
@@ -269,26 +256,26 @@ func (l *redacting) CommitsBefore(ctx context.Context, store string, before uint
 // can be lost.
 func newGappy(t *testing.T, erased ...uint64) *fixture {
 	t.Helper()
-	f := &fixture{t: t, blobs: map[string]*memcas.Store{"": memcas.New()}}
+	f := &fixture{&memtest.Fixture{T: t, Blobs: map[string]*memcas.Store{"": memcas.New()}}}
 	log := &redacting{Log: memlog.New(nil), erased: map[uint64]bool{}}
 	for _, seq := range erased {
 		log.erased[seq] = true
 	}
-	f.lib = memory.NewLibrary(log, func(id string) (cas.Store, error) { return f.blobs[""], nil })
-	info, err := f.lib.CreateStore(t.Context(), "notes", &memory.StoreOptions{Content: versionlog.ContentAny})
+	f.Lib = memory.NewLibrary(log, func(id string) (cas.Store, error) { return f.Blobs[""], nil })
+	info, err := f.Lib.CreateStore(t.Context(), "notes", &memory.StoreOptions{Content: versionlog.ContentAny})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.Store, err = f.lib.Open(t.Context(), info.ID, author); err != nil {
+	if f.Store, err = f.Lib.Open(t.Context(), info.ID, author); err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
 func (f *fixture) lose(v versionlog.Version) {
-	f.t.Helper()
-	if err := f.blobs[""].Delete(f.t.Context(), v.Digest); err != nil {
-		f.t.Fatal(err)
+	f.T.Helper()
+	if err := f.Blobs[""].Delete(f.T.Context(), v.Digest); err != nil {
+		f.T.Fatal(err)
 	}
 }
 
@@ -300,10 +287,10 @@ func TestBlameAcrossGaps(t *testing.T) {
 			if how == "redacted" {
 				f = newGappy(t, 2)
 			}
-			f.write("/f", "a\n", versionlog.ExpectAny())
-			second := f.write("/f", "a\nb\n", versionlog.ExpectAny())
-			f.write("/f", "a\nb\nc\n", versionlog.ExpectAny())
-			f.write("/f", "a\nb\nc\nd\n", versionlog.ExpectAny())
+			f.Put("/f", "a\n", versionlog.ExpectAny())
+			second := f.Put("/f", "a\nb\n", versionlog.ExpectAny())
+			f.Put("/f", "a\nb\nc\n", versionlog.ExpectAny())
+			f.Put("/f", "a\nb\nc\nd\n", versionlog.ExpectAny())
 			if how == "lost" {
 				f.lose(second)
 			}
@@ -311,7 +298,7 @@ func TestBlameAcrossGaps(t *testing.T) {
 		})
 	}
 	f := newGappy(t, 1)
-	f.write("/f", "a\n", versionlog.ExpectAny())
-	f.write("/f", "a\nb\n", versionlog.ExpectAny())
+	f.Put("/f", "a\n", versionlog.ExpectAny())
+	f.Put("/f", "a\nb\n", versionlog.ExpectAny())
 	f.wantBlame("/f", "2? 2?") // nothing before it is left
 }

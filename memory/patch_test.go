@@ -56,17 +56,17 @@ func TestPatchesApply(t *testing.T) {
 		}
 		return text.String()
 	}
-	f.write("/same", "same\n", any)
-	f.write("/edited", "a\nb\r\nc", any)
-	f.write("/long", long(), any)
-	f.write("/name with spaces", "1\n", any)
-	f.write(`/d/quote"and\`, "1\n", any)
-	f.write("/d/émigré", "1\n", any)
-	f.write("/gone", "1\n", any)
-	f.write("/old-name", "1\n2\n3\n4\n5\n6\n7\n", any)
-	f.write("/as-it-is", "1\n", any)
-	f.write("/emptied", "1\n", any)
-	f.write("/filled", "", any)
+	f.Put("/same", "same\n", any)
+	f.Put("/edited", "a\nb\r\nc", any)
+	f.Put("/long", long(), any)
+	f.Put("/name with spaces", "1\n", any)
+	f.Put(`/d/quote"and\`, "1\n", any)
+	f.Put("/d/émigré", "1\n", any)
+	f.Put("/gone", "1\n", any)
+	f.Put("/old-name", "1\n2\n3\n4\n5\n6\n7\n", any)
+	f.Put("/as-it-is", "1\n", any)
+	f.Put("/emptied", "1\n", any)
+	f.Put("/filled", "", any)
 	if _, err := f.MakeDir(t.Context(), "/hollow", any, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -74,19 +74,19 @@ func TestPatchesApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.write("/edited", "a\nB\nc\n", any)
-	f.write("/long", long(), any)
-	f.write("/name with spaces", "2", any)
-	f.write(`/d/quote"and\`, "2\n", any)
-	f.write("/d/émigré", "--- a\n+++ b\n@@ -1 +1 @@\n", any)
-	f.remove("/gone")
-	f.rename("/old-name", "/sub/new name")
-	f.write("/sub/new name", "1\n2\n3\nfour\n5\n6\n7\n", any)
-	f.rename("/as-it-is", "/moved")
-	f.write("/emptied", "", any)
-	f.write("/filled", "\n", any)
-	f.write("/new/one", "1\n", any)
-	f.write("/new/empty", "", any)
+	f.Put("/edited", "a\nB\nc\n", any)
+	f.Put("/long", long(), any)
+	f.Put("/name with spaces", "2", any)
+	f.Put(`/d/quote"and\`, "2\n", any)
+	f.Put("/d/émigré", "--- a\n+++ b\n@@ -1 +1 @@\n", any)
+	f.Delete("/gone")
+	f.Move("/old-name", "/sub/new name")
+	f.Put("/sub/new name", "1\n2\n3\nfour\n5\n6\n7\n", any)
+	f.Move("/as-it-is", "/moved")
+	f.Put("/emptied", "", any)
+	f.Put("/filled", "\n", any)
+	f.Put("/new/one", "1\n", any)
+	f.Put("/new/empty", "", any)
 	after, err := f.Tip(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -155,20 +155,20 @@ func TestPatchBesideBinary(t *testing.T) {
 }
 
 func (f *fixture) patchBetween(from, to uint64) string {
-	f.t.Helper()
-	a, errA := f.At(f.t.Context(), from)
-	b, errB := f.At(f.t.Context(), to)
+	f.T.Helper()
+	a, errA := f.At(f.T.Context(), from)
+	b, errB := f.At(f.T.Context(), to)
 	if errA != nil || errB != nil {
-		f.t.Fatal(errA, errB)
+		f.T.Fatal(errA, errB)
 	}
-	all, err := f.Differences(f.t.Context(), a, b, "/")
+	all, err := f.Differences(f.T.Context(), a, b, "/")
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	var text strings.Builder
-	for p, err := range f.Patches(f.t.Context(), all) {
+	for p, err := range f.Patches(f.T.Context(), all) {
 		if err != nil {
-			f.t.Fatal(err)
+			f.T.Fatal(err)
 		}
 		text.WriteString(p.Text)
 	}
@@ -177,19 +177,19 @@ func (f *fixture) patchBetween(from, to uint64) string {
 
 // checkOut writes the files of a state into a directory.
 func (f *fixture) checkOut(seq uint64, dir string) {
-	f.t.Helper()
-	state, err := f.At(f.t.Context(), seq)
+	f.T.Helper()
+	state, err := f.At(f.T.Context(), seq)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
-	for v, err := range state.Heads(f.t.Context(), "/", "") {
+	for v, err := range state.Heads(f.T.Context(), "/", "") {
 		if err != nil {
-			f.t.Fatal(err)
+			f.T.Fatal(err)
 		}
 		if v.IsDir() {
 			continue
 		}
-		data, err := f.Content(f.t.Context(), v)
+		data, err := f.Content(f.T.Context(), v)
 		file := filepath.Join(dir, v.Path)
 		if err == nil {
 			err = os.MkdirAll(filepath.Dir(file), 0o755)
@@ -198,7 +198,7 @@ func (f *fixture) checkOut(seq uint64, dir string) {
 			err = os.WriteFile(file, data, 0o644)
 		}
 		if err != nil {
-			f.t.Fatal(err)
+			f.T.Fatal(err)
 		}
 	}
 }
@@ -208,15 +208,15 @@ func TestDifferences(t *testing.T) {
 	f := newFixture(t, nil)
 	any := versionlog.ExpectAny()
 	for _, path := range []string{"/a", "/d/b", "/d/c", "/e"} {
-		f.write(path, path, any)
+		f.Put(path, path, any)
 	}
-	f.rename("/d/b", "/z")
-	f.rename("/a", "/swap")
-	f.rename("/e", "/a")
-	f.rename("/swap", "/e")
-	f.write("/d/new", "n", any)
-	f.write("/d/c", "c", any)
-	f.remove("/d/c")
+	f.Move("/d/b", "/z")
+	f.Move("/a", "/swap")
+	f.Move("/e", "/a")
+	f.Move("/swap", "/e")
+	f.Put("/d/new", "n", any)
+	f.Put("/d/c", "c", any)
+	f.Delete("/d/c")
 	list := func(path string, from, to uint64) string {
 		a, errA := f.At(t.Context(), from)
 		b, errB := f.At(t.Context(), to)

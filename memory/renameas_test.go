@@ -12,7 +12,7 @@ import (
 // looks at histories sees both.
 func TestRenameWithContent(t *testing.T) {
 	f := newFixture(t, nil)
-	first := f.write("/a", "one\ntwo\n", versionlog.ExpectAbsent())
+	first := f.Put("/a", "one\ntwo\n", versionlog.ExpectAbsent())
 	rename := func(from, to, text string) (*versionlog.Commit, error) {
 		return f.Batch(t.Context(), []memory.Change{{
 			Action: versionlog.Rename, Path: from, To: to, Content: []byte(text), Expect: versionlog.ExpectDigest(first.Digest),
@@ -22,7 +22,7 @@ func TestRenameWithContent(t *testing.T) {
 	if err != nil || len(c.Versions) != 1 || c.Versions[0].Op != versionlog.OpRenamed || c.Versions[0].MemoryID != first.MemoryID {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	f.wantContent("/d/b", "one\nthree\n")
+	f.WantContent("/d/b", "one\nthree\n")
 	f.wantBlame("/d/b", "1 2")
 	for text, want := range map[string]string{"one": "1/a", "two": "2/d/b 1/a", "three": "2/d/b"} {
 		if got := f.logOf("/", memory.Query{Text: text}); got != want {
@@ -38,9 +38,9 @@ func TestRenameWithContent(t *testing.T) {
 	if c, err = f.Batch(t.Context(), []memory.Change{{Action: versionlog.Rename, Path: "/d/b", To: "/empty", Content: []byte{}, Expect: versionlog.ExpectExists()}}, nil); err != nil || c.Versions[0].Size != 0 {
 		t.Errorf("%+v, %v", c, err)
 	}
-	f.wantContent("/empty", "")
+	f.WantContent("/empty", "")
 	if _, err := f.Rename(t.Context(), "/empty", "/still", nil); err != nil {
 		t.Error(err)
 	}
-	f.wantContent("/still", "")
+	f.WantContent("/still", "")
 }

@@ -38,7 +38,7 @@ func (w *wild) path() string {
 
 // change tries one change, which may be refused.
 func (w *wild) change() {
-	ctx := w.t.Context()
+	ctx := w.T.Context()
 	w.n++
 	switch path := w.path(); w.IntN(8) {
 	case 0, 1, 2:
@@ -59,13 +59,13 @@ func (w *wild) change() {
 // shows returns the state of a store after a commit: memories with their contents, and the
 // directories in which nothing is.
 func (w *wild) shows(seq uint64) (all []string) {
-	state, err := w.At(w.t.Context(), seq)
+	state, err := w.At(w.T.Context(), seq)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	for v, err := range state.Heads(w.t.Context(), "/", "") {
+	for v, err := range state.Heads(w.T.Context(), "/", "") {
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		if n := len(all); n > 0 && strings.HasSuffix(all[n-1], "/") && strings.HasPrefix(v.Path, all[n-1]) {
 			all = all[:n-1]
@@ -80,36 +80,36 @@ func (w *wild) shows(seq uint64) (all []string) {
 }
 
 func (w *wild) tip() uint64 {
-	tip, err := w.Tip(w.t.Context())
+	tip, err := w.Tip(w.T.Context())
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return tip.Seq
 }
 
 // restore carries out a plan in commits of at most n changes.
 func (w *wild) restore(path string, seq uint64, n int) *memory.Restoration {
-	w.t.Helper()
-	plan, err := w.PlanRestore(w.t.Context(), path, seq, nil)
+	w.T.Helper()
+	plan, err := w.PlanRestore(w.T.Context(), path, seq, nil)
 	if errors.Is(err, versionlog.ErrNotFound) {
 		return &memory.Restoration{}
 	}
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	if err := w.CheckSources(w.t.Context(), plan.Steps, func(int) {}); err != nil {
-		w.t.Fatal(err)
+	if err := w.CheckSources(w.T.Context(), plan.Steps, func(int) {}); err != nil {
+		w.T.Fatal(err)
 	}
 	for steps := range slices.Chunk(plan.Steps, n) {
 		changes := make([]memory.Change, len(steps))
 		for i := range steps {
 			changes[i] = steps[i].Change
 		}
-		if _, err := w.Batch(w.t.Context(), changes, nil); err != nil {
+		if _, err := w.Batch(w.T.Context(), changes, nil); err != nil {
 			for _, s := range plan.Steps {
-				w.t.Logf("%s %s %s", s.Op(), s.Change.Path, s.Change.To)
+				w.T.Logf("%s %s %s", s.Op(), s.Change.Path, s.Change.To)
 			}
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 	}
 	return plan
@@ -192,14 +192,14 @@ func TestPlanRestoreBelow(t *testing.T) {
 func TestPlanRestoreOrder(t *testing.T) {
 	for _, n := range []int{1, 1000} {
 		w := &wild{fixture: newFixture(t, nil)}
-		w.write("/d/f", "below", versionlog.ExpectAbsent())
-		w.write("/y", "above", versionlog.ExpectAbsent())
+		w.Put("/d/f", "below", versionlog.ExpectAbsent())
+		w.Put("/y", "above", versionlog.ExpectAbsent())
 		point := w.tip()
-		w.rename("/d/f", "/a")
-		w.rename("/y", "/d")
+		w.Move("/d/f", "/a")
+		w.Move("/y", "/d")
 		w.restore("/", point, n)
-		w.wantContent("/d/f", "below")
-		w.wantContent("/y", "above")
+		w.WantContent("/d/f", "below")
+		w.WantContent("/y", "above")
 	}
 }
 
@@ -213,21 +213,21 @@ func TestPlanRestoreKeeps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	moved := w.write("/moved", "moved", versionlog.ExpectAbsent())
-	gone := w.write("/gone", "gone", versionlog.ExpectAbsent())
+	moved := w.Put("/moved", "moved", versionlog.ExpectAbsent())
+	gone := w.Put("/gone", "gone", versionlog.ExpectAbsent())
 	point := w.tip()
-	w.remove("/å.md")
-	w.rename("/moved", "/far/away")
-	w.remove("/gone")
-	w.write("/gone", "another", versionlog.ExpectAbsent())
+	w.Delete("/å.md")
+	w.Move("/moved", "/far/away")
+	w.Delete("/gone")
+	w.Put("/gone", "another", versionlog.ExpectAbsent())
 	w.restore("/", point, 1000)
-	if head := w.wantContent("/å.md", "å"); head.MemoryID != c.Versions[0].MemoryID || head.Spelling != decomposed {
+	if head := w.WantContent("/å.md", "å"); head.MemoryID != c.Versions[0].MemoryID || head.Spelling != decomposed {
 		t.Errorf("the removed memory is back as %+v", head)
 	}
-	if head := w.wantContent("/moved", "moved"); head.MemoryID != moved.MemoryID || head.Op != versionlog.OpRenamed {
+	if head := w.WantContent("/moved", "moved"); head.MemoryID != moved.MemoryID || head.Op != versionlog.OpRenamed {
 		t.Errorf("the renamed memory is back as %+v", head)
 	}
-	if head := w.wantContent("/gone", "gone"); head.MemoryID == gone.MemoryID {
+	if head := w.WantContent("/gone", "gone"); head.MemoryID == gone.MemoryID {
 		t.Error("what was made in the place of another memory is that memory")
 	}
 	if _, err := w.PlanRestore(t.Context(), "/nix", point, nil); !errors.Is(err, versionlog.ErrNotFound) {
@@ -242,8 +242,8 @@ func TestPlanRestoreKeeps(t *testing.T) {
 // current.
 func TestRestoreLostContent(t *testing.T) {
 	w := &wild{fixture: newGappy(t)}
-	v := w.write("/a", "old", versionlog.ExpectAbsent())
-	w.write("/a", "new", versionlog.ExpectVersion(v.ID))
+	v := w.Put("/a", "old", versionlog.ExpectAbsent())
+	w.Put("/a", "new", versionlog.ExpectVersion(v.ID))
 	plan, err := w.PlanRestore(t.Context(), "/", v.Seq, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -327,8 +327,8 @@ func TestRestoreForged(t *testing.T) {
 func TestRestoreErased(t *testing.T) {
 	ctx := t.Context()
 	w := &wild{fixture: newFixture(t, nil)}
-	then := w.write("/a", "secret", versionlog.ExpectAbsent())
-	w.write("/b", "b", versionlog.ExpectAbsent())
+	then := w.Put("/a", "secret", versionlog.ExpectAbsent())
+	w.Put("/b", "b", versionlog.ExpectAbsent())
 	if _, err := w.MakeDir(ctx, "/d", versionlog.ExpectAbsent(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -336,8 +336,8 @@ func TestRestoreErased(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := w.write("/a", "clean", versionlog.ExpectVersion(then.ID))
-	w.write("/new", "new", versionlog.ExpectAbsent())
+	now := w.Put("/a", "clean", versionlog.ExpectVersion(then.ID))
+	w.Put("/new", "new", versionlog.ExpectAbsent())
 	if _, err := w.RemoveDir(ctx, "/d", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +348,7 @@ func TestRestoreErased(t *testing.T) {
 		}
 		removal = c.Versions[0].ID
 	}
-	byPerson, err := w.lib.Open(ctx, w.Info().ID, person)
+	byPerson, err := w.Lib.Open(ctx, w.Info().ID, person)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,11 +13,11 @@ import (
 
 // logOf returns what entries hold: for each the sequence number of its versions and their paths.
 func (f *fixture) logOf(path string, q memory.Query) string {
-	f.t.Helper()
+	f.T.Helper()
 	var all []string
-	for e, err := range f.LogDir(f.t.Context(), path, q) {
+	for e, err := range f.LogDir(f.T.Context(), path, q) {
 		if err != nil {
-			f.t.Fatal(err)
+			f.T.Fatal(err)
 		}
 		if e.Commit.Event != nil {
 			all = append(all, fmt.Sprint(e.Commit.Seq, ":", e.Commit.Event.Kind))
@@ -35,15 +35,15 @@ func TestLogDir(t *testing.T) {
 	if got := f.logOf("/", memory.Query{}); got != "" {
 		t.Errorf("of an empty store: %s", got)
 	}
-	one := f.write("/d/a", "1\n", any)
-	f.write("/dd", "1\n", any)
-	f.rename("/d/a", "/e")
-	two := f.write("/e", "2\n", any)
+	one := f.Put("/d/a", "1\n", any)
+	f.Put("/dd", "1\n", any)
+	f.Move("/d/a", "/e")
+	two := f.Put("/e", "2\n", any)
 	if _, err := f.MakeDir(t.Context(), "/d", any, nil); err != nil {
 		t.Fatal(err)
 	}
-	f.remove("/dd")
-	other, err := f.lib.Open(t.Context(), f.Info().ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "sesn_1"}, Session: "s2"})
+	f.Delete("/dd")
+	other, err := f.Lib.Open(t.Context(), f.Info().ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "sesn_1"}, Session: "s2"})
 	if err == nil {
 		_, err = other.Write(t.Context(), "/d/a", []byte("3\n"), any)
 	}
@@ -87,18 +87,18 @@ func TestLogDir(t *testing.T) {
 func TestLogOfText(t *testing.T) {
 	f := newFixture(t, &memory.StoreOptions{Content: versionlog.ContentAny})
 	any := versionlog.ExpectAny()
-	first := f.write("/a", "we ship on\nFriday\n", any) // 1
-	f.write("/b", "nothing\n", any)
-	f.write("/a", "we ship on\nFriday, and more\n", any) // has it as before
-	f.rename("/a", "/c")
-	f.write("/c", "no more\n", any)             // 5 takes it away
-	f.write("/c", "we ship on\nFriday\n", any)  // 6 says it again
-	f.write("/c", "we ship on\nFriday\n2", any) // has it as before
-	f.rename("/c", "/c~")
-	f.write("/c", "we ship on\nFriday\nsaved\n", any) // the same file
-	f.remove("/c~")                                   // 10: the old one goes with it
-	f.remove("/c")                                    // 11
-	f.write("/bin", "\x00we ship on\nFriday", any)    // 12
+	first := f.Put("/a", "we ship on\nFriday\n", any) // 1
+	f.Put("/b", "nothing\n", any)
+	f.Put("/a", "we ship on\nFriday, and more\n", any) // has it as before
+	f.Move("/a", "/c")
+	f.Put("/c", "no more\n", any)             // 5 takes it away
+	f.Put("/c", "we ship on\nFriday\n", any)  // 6 says it again
+	f.Put("/c", "we ship on\nFriday\n2", any) // has it as before
+	f.Move("/c", "/c~")
+	f.Put("/c", "we ship on\nFriday\nsaved\n", any) // the same file
+	f.Delete("/c~")                                 // 10: the old one goes with it
+	f.Delete("/c")                                  // 11
+	f.Put("/bin", "\x00we ship on\nFriday", any)    // 12
 	change, err := f.Restoring(t.Context(), "/d", first)
 	if err == nil {
 		_, err = f.Batch(t.Context(), []memory.Change{change}, nil)
@@ -120,7 +120,7 @@ func TestLogOfTextInManyVersions(t *testing.T) {
 	f := newFixture(t, nil)
 	var want []string
 	for i := range 300 {
-		v := f.write(fmt.Sprintf("/m%d", i%7), fmt.Sprintf("x%d %s", i, strings.Repeat("said ", i%5)), versionlog.ExpectAny())
+		v := f.Put(fmt.Sprintf("/m%d", i%7), fmt.Sprintf("x%d %s", i, strings.Repeat("said ", i%5)), versionlog.ExpectAny())
 		if i%5 > 0 || i >= 7 && (i-7)%5 > 0 {
 			want = append([]string{fmt.Sprint(v.Seq, v.Path)}, want...)
 		}
@@ -145,14 +145,14 @@ func TestFirstSaid(t *testing.T) {
 	if _, _, err := f.FirstSaid(t.Context(), "/", "x", nil); !errors.Is(err, memory.ErrNeverSaid) {
 		t.Errorf("in an empty store: %v", err)
 	}
-	f.write("/a", "one\r\n", any)
-	f.write("/b", "two\x1b[0m\nthree", any)
-	f.rename("/b", "/d/b")
-	f.write("/a", "one\ntwo\x1b[0m\nthree\n", any)
-	f.remove("/d/b")
-	f.write("/d/c", "one", any)
-	f.write("/moves/x", "four", any)
-	f.rename("/moves/x", "/e/x")
+	f.Put("/a", "one\r\n", any)
+	f.Put("/b", "two\x1b[0m\nthree", any)
+	f.Move("/b", "/d/b")
+	f.Put("/a", "one\ntwo\x1b[0m\nthree\n", any)
+	f.Delete("/d/b")
+	f.Put("/d/c", "one", any)
+	f.Put("/moves/x", "four", any)
+	f.Move("/moves/x", "/e/x")
 	still := func(path, memoryID, text string) string {
 		var paths []string
 		var unread memory.Unread
@@ -199,10 +199,10 @@ func TestFirstSaid(t *testing.T) {
 func TestSearchSaysWhatItCannotRead(t *testing.T) {
 	f := newGappy(t, 1)
 	any := versionlog.ExpectAny()
-	f.write("/a", "said\n", any)
-	lost := f.write("/b", "said too\n", any)
-	f.write("/c", "said here\n", any)
-	f.write("/b", "no more\n", any)
+	f.Put("/a", "said\n", any)
+	lost := f.Put("/b", "said too\n", any)
+	f.Put("/c", "said here\n", any)
+	f.Put("/b", "no more\n", any)
 	f.lose(lost)
 	v, unread, err := f.FirstSaid(t.Context(), "/", "said", nil)
 	if err != nil || v.Seq != 3 || unread != (memory.Unread{Redacted: 1, Lost: 1}) {
