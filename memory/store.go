@@ -38,6 +38,12 @@ type Store struct {
 // Info returns what the store was when it was opened.
 func (s *Store) Info() versionlog.Store { return s.info }
 
+// Log returns the log that the store is in, whose commits carry the id of Info.
+func (s *Store) Log() versionlog.Log { return s.log }
+
+// Blobs returns where the contents of the store are.
+func (s *Store) Blobs() cas.Store { return s.blobs }
+
 // ReadOnly reports whether the store was opened for reading only.
 func (s *Store) ReadOnly() bool { return s.author == nil }
 
