@@ -15,6 +15,7 @@ import (
 	"mneme/forget"
 	"mneme/internal/testing/awstest"
 	"mneme/memory"
+	"mneme/verify"
 	"mneme/versionlog"
 )
 
@@ -110,7 +111,7 @@ func collectBesideWriters(t *testing.T, at *Location, writes int) {
 			}
 		}
 	}
-	if _, err := st.Verify(ctx, nil, func(p memory.Problem) { t.Errorf("%+v", p) }); err != nil {
+	if _, err := verify.Store(ctx, st, nil, func(p verify.Problem) { t.Errorf("%+v", p) }); err != nil {
 		t.Error(err)
 	}
 	if _, err := collector.Collect(ctx, info.ID, &CollectOptions{}); err != nil { // what the last writes that lost have left

@@ -12,6 +12,7 @@ import (
 	"mneme/cas"
 	"mneme/cas/memcas"
 	"mneme/memory"
+	"mneme/verify"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
 )
@@ -27,7 +28,7 @@ func redact(st *memory.Store, reason string, ids ...string) (*Receipt, error) {
 // wantWhole has a history checked, in which nothing may be wrong.
 func wantWhole(t *testing.T, st *memory.Store) {
 	t.Helper()
-	if _, err := st.Verify(t.Context(), nil, func(p memory.Problem) { t.Errorf("%+v", p) }); err != nil {
+	if _, err := verify.Store(t.Context(), st, nil, func(p verify.Problem) { t.Errorf("%+v", p) }); err != nil {
 		t.Error(err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"mneme/cas/memcas"
 	"mneme/forget"
 	"mneme/memory"
+	"mneme/verify"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
 )
@@ -381,7 +382,7 @@ func TestRestoreErased(t *testing.T) {
 
 func wantSound(t *testing.T, st *memory.Store) {
 	t.Helper()
-	_, err := st.Verify(t.Context(), nil, func(p memory.Problem) { t.Errorf("%s %s: %s", p.Kind, p.Subject, p.What) })
+	_, err := verify.Store(t.Context(), st, nil, func(p verify.Problem) { t.Errorf("%s %s: %s", p.Kind, p.Subject, p.What) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"mneme/internal/safepath"
 	"mneme/memory"
 	"mneme/server/access"
+	"mneme/verify"
 	"mneme/versionlog"
 	"mneme/witness"
 )
@@ -102,16 +103,16 @@ func adviseDeletion(err error, storeID string) error {
 
 // adviseProblem says what can be done about a problem of a store, with the commands that
 // do it.
-func adviseProblem(at *backend.Location, store string, p memory.Problem) string {
+func adviseProblem(at *backend.Location, store string, p verify.Problem) string {
 	switch {
 	case p.Finding == finding.BucketErased:
 		return fmt.Sprintf("%s: `mneme redact %s VERSION… --reason WHY`", p.Do, store)
 	case p.Kind == backend.ProblemIndex && at.Recovery.Rebuild != nil:
 		return p.Do + ": `mneme fsck --rebuild-index`"
-	case p.Kind == memory.ProblemBlob && p.Current:
+	case p.Kind == verify.ProblemBlob && p.Current:
 		return fmt.Sprintf("write it again from a copy (`mneme write %s`), or bring an earlier version back (`mneme log %[1]s`, `mneme restore %[1]s VERSION`)",
 			shellWord(store+":"+p.Version.Path))
-	case p.Kind == memory.ProblemBlob:
+	case p.Kind == verify.ProblemBlob:
 		return fmt.Sprintf("%s (`mneme write %s`)", p.Do, shellWord(store+":/restored"))
 	}
 	return p.Do

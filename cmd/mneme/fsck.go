@@ -10,6 +10,7 @@ import (
 	"mneme/backend"
 	"mneme/errkind"
 	"mneme/memory"
+	"mneme/verify"
 	"mneme/versionlog"
 	"mneme/witness"
 )
@@ -169,7 +170,7 @@ func (d damage) err(all int, at *backend.Location) error {
 // there is something.
 func (a *app) checkShared(ctx context.Context, lib *backend.Library) (found bool, err error) {
 	var printErr error
-	err = lib.CheckShared(ctx, func(p memory.Problem) {
+	err = lib.CheckShared(ctx, func(p verify.Problem) {
 		found = true
 		if err := a.printProblem("", p); printErr == nil {
 			printErr = err
@@ -209,12 +210,12 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s ver
 	defer bar.clear()
 	out := fsckJSON{Type: "fsck", Store: s.Slug, ID: s.ID}
 	var printErr error
-	report := func(p memory.Problem) {
+	report := func(p verify.Problem) {
 		out.Problems++
 		if p.Repaired {
 			out.Repaired++
 		}
-		out.unproved = out.unproved || p.Kind == memory.ProblemHistory
+		out.unproved = out.unproved || p.Kind == verify.ProblemHistory
 		bar.clear()
 		p.Do = adviseProblem(lib.Location, s.Slug, p)
 		if err := a.printProblem(s.Slug, p); printErr == nil {
@@ -229,7 +230,7 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s ver
 	if err := c.witnessed(ctx, a, lib, s, lost, report); err != nil {
 		return out, err
 	}
-	opts := &memory.VerifyOptions{PresenceOnly: c.Quick, Progress: bar.show, DoIndex: doIndex(lib.Location)}
+	opts := &verify.Options{PresenceOnly: c.Quick, Progress: bar.show, DoIndex: doIndex(lib.Location)}
 	if c.noted != nil {
 		opts.Against = &c.noted.Tip
 	}
@@ -250,21 +251,21 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s ver
 
 // look verifies what a store says, and beside it how its log keeps that; what is repaired is looked
 // at when it is.
-func (c *fsckCmd) look(ctx context.Context, lib *backend.Library, st *memory.Store, id string, opts *memory.VerifyOptions, report func(memory.Problem)) (memory.Verification, error) {
+func (c *fsckCmd) look(ctx context.Context, lib *backend.Library, st *memory.Store, id string, opts *verify.Options, report func(verify.Problem)) (verify.Verification, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var kept []memory.Problem
+	var kept []verify.Problem
 	check := sync.OnceValue(func() error {
 		if c.Quick {
 			return nil
 		}
-		return lib.Check(ctx, id, func(p memory.Problem) { kept = append(kept, p) })
+		return lib.Check(ctx, id, func(p verify.Problem) { kept = append(kept, p) })
 	})
 	var beside sync.WaitGroup
 	if !c.Repair {
 		beside.Go(func() { _ = check() })
 	}
-	sum, err := st.Verify(ctx, opts, report)
+	sum, err := verify.Store(ctx, st, opts, report)
 	if err != nil {
 		cancel()
 		beside.Wait()
@@ -279,7 +280,7 @@ func (c *fsckCmd) look(ctx context.Context, lib *backend.Library, st *memory.Sto
 
 // printProblem writes a finding at once, in one line. Without a store it is of what
 // all share.
-func (a *app) printProblem(store string, p memory.Problem) error {
+func (a *app) printProblem(store string, p verify.Problem) error {
 	if a.json {
 		if err := a.printJSON(problemJSON{
 			Type: "problem", Store: store, Kind: string(p.Kind), Finding: string(p.Finding), Subject: p.Subject, Problem: p.What, Advice: p.Do, Repaired: p.Repaired,

@@ -1,4 +1,4 @@
-package memory
+package verify
 
 import (
 	"bytes"
@@ -18,16 +18,16 @@ import (
 // surveyed asks the index of the log whether every blob is present. False: it cannot tell, or a
 // blob is missing, of which the records tell more.
 func (v *verifier) surveyed(ctx context.Context) (bool, error) {
-	survey := v.store.log.Capabilities().Survey
+	survey := v.store.Log().Capabilities().Survey
 	if survey == nil {
 		return false, nil
 	}
-	found, err := survey(ctx, v.store.info.ID)
+	found, err := survey(ctx, v.store.Info().ID)
 	if err != nil || found == nil {
 		return false, err
 	}
 	for _, d := range found.Elsewhere {
-		if ok, err := v.store.blobs.Has(ctx, d); err != nil || !ok {
+		if ok, err := v.store.Blobs().Has(ctx, d); err != nil || !ok {
 			return false, err
 		}
 	}
@@ -94,7 +94,7 @@ func (v *verifier) blobs(ctx context.Context) error {
 // batch returns how many of the first blobs are read together.
 func (v *verifier) batch(wanted []cas.Digest) int {
 	n := 0
-	for most, size := cas.BatchSize(v.store.blobs), int64(0); n < len(wanted); n++ {
+	for most, size := cas.BatchSize(v.store.Blobs()), int64(0); n < len(wanted); n++ {
 		size += v.replay.blobs[wanted[n]].size
 		if n > 0 && (n >= most || size > verifiedAtOnce) {
 			break
@@ -108,7 +108,7 @@ func (v *verifier) lookAll(ctx context.Context, batch []cas.Digest) iter.Seq2[ca
 	return func(yield func(cas.Digest, []byte) bool) {
 		read := make([][]byte, len(batch))
 		if len(batch) > 1 && !v.opts.PresenceOnly {
-			read = cas.GetBatch(ctx, v.store.blobs, batch)
+			read = cas.GetBatch(ctx, v.store.Blobs(), batch)
 		}
 		for i, d := range batch {
 			if !yield(d, read[i]) {
@@ -157,13 +157,13 @@ func (v *verifier) blob(ctx context.Context, d cas.Digest, data []byte) (int64, 
 
 func (v *verifier) look(ctx context.Context, d cas.Digest) (int64, error) {
 	if v.opts.PresenceOnly {
-		ok, err := v.store.blobs.Has(ctx, d)
+		ok, err := v.store.Blobs().Has(ctx, d)
 		if err == nil && !ok {
 			err = cas.ErrNotFound
 		}
 		return 0, err
 	}
-	data, err := v.store.blobs.Get(ctx, d)
+	data, err := v.store.Blobs().Get(ctx, d)
 	if err == nil && int64(len(data)) != v.replay.blobs[d].size {
 		err = fmt.Errorf("%w: %d bytes, the record says %d", cas.ErrCorrupt, len(data), v.replay.blobs[d].size)
 	}
@@ -179,7 +179,7 @@ func (v *verifier) salvage(ctx context.Context, d cas.Digest, p *Problem) error 
 	if !ok || cas.Sum(data) != d {
 		return nil
 	}
-	if _, err := v.store.blobs.Put(ctx, data); err != nil {
+	if _, err := v.store.Blobs().Put(ctx, data); err != nil {
 		return fmt.Errorf("put blob %v back: %w", d, err)
 	}
 	p.Repaired = true

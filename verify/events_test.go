@@ -1,4 +1,4 @@
-package memory_test
+package verify_test
 
 import (
 	"crypto/sha256"
@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mneme/cas"
+	"mneme/internal/testing/memtest"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -31,7 +32,7 @@ func redact(t *testing.T, d *damaged, st *memory.Store, ids string) {
 		t.Fatal(err)
 	}
 	c := &versionlog.Commit{
-		Format: 2, StoreID: st.Info().ID, Seq: tip.Seq + 1, Epoch: 1, Time: tip.Time, Actor: author.Actor, Key: versionlog.NewKey(), Prev: tip.Digest,
+		Format: 2, StoreID: st.Info().ID, Seq: tip.Seq + 1, Epoch: 1, Time: tip.Time, Actor: memtest.Author.Actor, Key: versionlog.NewKey(), Prev: tip.Digest,
 		Event: &versionlog.Event{Kind: versionlog.EventRedacted, Fields: map[string]string{"versions": ids}},
 	}
 	h := sha256.New()

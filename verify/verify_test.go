@@ -1,4 +1,4 @@
-package memory_test
+package verify_test
 
 import (
 	"context"
@@ -13,7 +13,9 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/internal/testing/memtest"
 	"mneme/memory"
+	"mneme/verify"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
 )
@@ -96,7 +98,7 @@ func newDamaged(t *testing.T) (*damaged, *memory.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := lib.Open(t.Context(), info.ID, author)
+	st, err := lib.Open(t.Context(), info.ID, memtest.Author)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,10 +122,10 @@ func newDamaged(t *testing.T) (*damaged, *memory.Store) {
 
 // findings runs Verify and returns "kind subject: what" of each problem, and
 // what it counted.
-func findings(t *testing.T, st *memory.Store, opts *memory.VerifyOptions) ([]string, memory.Verification) {
+func findings(t *testing.T, st *memory.Store, opts *verify.Options) ([]string, verify.Verification) {
 	t.Helper()
 	found := []string{}
-	sum, err := st.Verify(t.Context(), opts, func(p memory.Problem) {
+	sum, err := verify.Store(t.Context(), st, opts, func(p verify.Problem) {
 		if p.Do == "" {
 			t.Errorf("nothing to do about %v", p)
 		}
@@ -146,7 +148,7 @@ func findings(t *testing.T, st *memory.Store, opts *memory.VerifyOptions) ([]str
 func TestVerifySound(t *testing.T) {
 	_, st := newDamaged(t)
 	steps := map[string]int{}
-	found, sum := findings(t, st, &memory.VerifyOptions{Progress: func(step string, done, total int) {
+	found, sum := findings(t, st, &verify.Options{Progress: func(step string, done, total int) {
 		if done > total {
 			t.Errorf("%s: %d of %d", step, done, total)
 		}
@@ -155,7 +157,7 @@ func TestVerifySound(t *testing.T) {
 	if len(found) > 0 {
 		t.Errorf("found %v", found)
 	}
-	want := memory.Verification{Commits: 6, Versions: 6, Memories: 2, Blobs: 4, Bytes: 3 + 3 + 5 + 4}
+	want := verify.Verification{Commits: 6, Versions: 6, Memories: 2, Blobs: 4, Bytes: 3 + 3 + 5 + 4}
 	if sum != want {
 		t.Errorf("looked at %+v, want %+v", sum, want)
 	}
@@ -281,7 +283,7 @@ func TestVerifyPresenceOnly(t *testing.T) {
 	d, st := newDamaged(t)
 	d.blobs.get = func(cas.Digest) error { t.Error("a blob was read"); return nil }
 	_ = d.blobs.Delete(t.Context(), digestOf("two"))
-	found, sum := findings(t, st, &memory.VerifyOptions{PresenceOnly: true})
+	found, sum := findings(t, st, &verify.Options{PresenceOnly: true})
 	if len(found) != 1 || sum.Bytes != 0 || sum.Blobs != 4 {
 		t.Errorf("found %v, %+v", found, sum)
 	}
@@ -292,7 +294,7 @@ func TestVerifySalvages(t *testing.T) {
 	d, st := newDamaged(t)
 	_ = d.blobs.Delete(t.Context(), digestOf("two"))
 	_ = d.blobs.Delete(t.Context(), digestOf("three"))
-	opts := &memory.VerifyOptions{Salvage: func(digest cas.Digest) ([]byte, bool) { return []byte("three"), true }}
+	opts := &verify.Options{Salvage: func(digest cas.Digest) ([]byte, bool) { return []byte("three"), true }}
 	found, sum := findings(t, st, opts)
 	if len(found) != 2 || sum.Repaired != 1 {
 		t.Fatalf("found %v, %+v", found, sum)
@@ -336,7 +338,7 @@ func TestVerifyCannotLook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, st := newDamaged(t)
 			damage(d)
-			_, err := st.Verify(t.Context(), nil, func(p memory.Problem) { t.Errorf("reported %v", p) })
+			_, err := verify.Store(t.Context(), st, nil, func(p verify.Problem) { t.Errorf("reported %v", p) })
 			if !errors.Is(err, broken) {
 				t.Errorf("got %v, want %v", err, broken)
 			}
@@ -379,14 +381,14 @@ func TestVerifyAgainst(t *testing.T) {
 			}
 			c.want += fmt.Sprintf("; it ends with commit 6, %v", tip.Digest)
 		}
-		found, _ := findings(t, c.st, &memory.VerifyOptions{Against: &c.against})
+		found, _ := findings(t, c.st, &verify.Options{Against: &c.against})
 		if got := strings.Join(found, "\n"); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 	replaceCommit(d, 3, func(c *versionlog.Commit) { c.Message = "forged" }) // which claims the digest
 	for seq, want := range []string{0: "history history: it has no commit of digest", 3: "history history: commit 3 cannot be read"} {
-		found, _ := findings(t, st, &memory.VerifyOptions{Against: &versionlog.Tip{Seq: uint64(seq), Digest: digests[2]}})
+		found, _ := findings(t, st, &verify.Options{Against: &versionlog.Tip{Seq: uint64(seq), Digest: digests[2]}})
 		if want != "" && (len(found) == 0 || !strings.HasPrefix(found[0], want)) {
 			t.Errorf("a forged record proves the history: %q", found)
 		}

@@ -1,4 +1,7 @@
-package memory
+// Package verify checks a store against its own history: every record, the heads that follow from
+// the records, and the bytes of every version. It reads through package memory and writes nothing
+// but blobs that Options.Salvage finds. Read verify.go first.
+package verify
 
 import (
 	"context"
@@ -9,6 +12,7 @@ import (
 
 	"mneme/cas"
 	"mneme/finding"
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -37,8 +41,8 @@ const (
 	ProblemBlob   ProblemKind = "blob"   // bytes are missing or not those that were stored
 )
 
-// VerifyOptions adjust Verify; the zero value is the default.
-type VerifyOptions struct {
+// Options adjust a check; the zero value is the default.
+type Options struct {
 	// PresenceOnly asks whether blobs are there without reading them. A log that can survey its
 	// index is asked for the versions, not for their records, unless Against is given or a blob
 	// is missing.
@@ -47,7 +51,7 @@ type VerifyOptions struct {
 	// place; what it finds is put back. Nil: nothing is changed.
 	Salvage func(cas.Digest) ([]byte, bool)
 	// Progress is called now and then with how much of a step is done, never
-	// twice at once. Nil: nobody looks.
+	// twice at once. Nil: nothing is called.
 	Progress func(step string, done, total int)
 	// Against is a commit that was noted earlier, by its digest and sequence number;
 	// number 0 matches any. If the history has it, all records up to it are what they
@@ -60,14 +64,14 @@ type VerifyOptions struct {
 	Workers int
 }
 
-// Verification is what Verify has looked at.
+// Verification counts the things that a check has looked at.
 type Verification struct {
 	Commits, Versions, Memories, Blobs int
 	Bytes                              int64 // of the blobs that were read
 	Problems, Repaired                 int   // Repaired are among Problems
 }
 
-// Verify checks a store against its own history: every commit record holds and
+// Store checks a store against its own history: every commit record holds and
 // follows the one before, the heads are what the records imply, and the blob
 // of every version, live or not, is there with the right bytes. It calls
 // report for every problem, never twice at once, and returns an error only
@@ -76,7 +80,7 @@ type Verification struct {
 // Commits may be made meanwhile; those after its beginning are not checked.
 // Blobs are read from the store's cas.Store: open the library without a cache
 // of them, which would hide what is lost.
-func (s *Store) Verify(ctx context.Context, opts *VerifyOptions, report func(Problem)) (Verification, error) {
+func Store(ctx context.Context, s *memory.Store, opts *Options, report func(Problem)) (Verification, error) {
 	v := verifier{store: s, replay: newReplay(), erased: erasures{}}
 	if opts != nil {
 		v.opts = *opts
@@ -97,14 +101,14 @@ func (s *Store) Verify(ctx context.Context, opts *VerifyOptions, report func(Pro
 	if v.opts.PresenceOnly && v.opts.Against == nil {
 		switch present, err := v.surveyed(ctx); {
 		case err != nil:
-			return v.done, fmt.Errorf("verify store %s: %w", s.info.Slug, err)
+			return v.done, fmt.Errorf("verify store %s: %w", s.Info().Slug, err)
 		case present:
 			return v.done, nil
 		}
 	}
 	for _, step := range []func(context.Context) error{v.records, v.heads, v.blobs} {
 		if err := step(ctx); err != nil {
-			return v.done, fmt.Errorf("verify store %s: %w", s.info.Slug, err)
+			return v.done, fmt.Errorf("verify store %s: %w", s.Info().Slug, err)
 		}
 	}
 	return v.done, nil
@@ -112,8 +116,8 @@ func (s *Store) Verify(ctx context.Context, opts *VerifyOptions, report func(Pro
 
 // verifier is one run of Verify.
 type verifier struct {
-	store  *Store
-	opts   VerifyOptions
+	store  *memory.Store
+	opts   Options
 	report func(Problem)
 	done   Verification
 
@@ -121,7 +125,7 @@ type verifier struct {
 	last   *versionlog.Commit
 	replay *replay
 	erased erasures
-	lost   Gap               // of commits just before the one looked at
+	lost   memory.Gap        // of commits just before the one looked at
 	proved bool              // the commit of opts.Against was seen
 	inIts  versionlog.Digest // of the commit with its number
 }
@@ -197,7 +201,7 @@ func (v *verifier) lose(seq uint64, why string) {
 	v.replay.gap(seq)
 	if !v.lost.Extend(seq, why) {
 		v.flushLost()
-		v.lost = Gap{From: seq, To: seq, Why: why}
+		v.lost = memory.Gap{From: seq, To: seq, Why: why}
 	}
 }
 
@@ -205,7 +209,7 @@ func (v *verifier) flushLost() {
 	if v.lost.From != 0 {
 		v.report(Problem{Kind: ProblemRecord, Finding: finding.RecordUnreadable, Subject: v.lost.String(), What: v.lost.Why, Do: adviceRecord})
 	}
-	v.lost = Gap{}
+	v.lost = memory.Gap{}
 }
 
 // commit checks one record and replays it.
@@ -244,7 +248,7 @@ func (v *verifier) commit(c *versionlog.Commit) {
 // a later commit touched are left out.
 func (v *verifier) heads(ctx context.Context) error {
 	found := map[string]versionlog.Version{}
-	for head, err := range v.store.log.Heads(ctx, v.store.info.ID, "/", "") {
+	for head, err := range v.store.Log().Heads(ctx, v.store.Info().ID, "/", "") {
 		if err != nil {
 			return err
 		}
