@@ -30,7 +30,7 @@ type BlamedLine struct {
 // directory, or holds no text.
 func (s *Store) Blame(ctx context.Context, v versionlog.Version, progress func(done, total int)) (*Blame, error) {
 	data, err := s.Content(ctx, v)
-	if err == nil && !isText(data) {
+	if err == nil && !IsText(data) {
 		err = fmt.Errorf("%w: version %s of %s is not text, and has no lines", ErrBadVersion, v.ID, v.Path)
 	}
 	if err != nil {

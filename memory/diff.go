@@ -3,7 +3,6 @@ package memory
 import (
 	"bytes"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/aymanbagabas/go-udiff"
 )
@@ -15,10 +14,8 @@ func Diff(nameA, nameB string, a, b []byte) string {
 	if bytes.Equal(a, b) {
 		return ""
 	}
-	if !isText(a) || !isText(b) {
+	if !IsText(a) || !IsText(b) {
 		return fmt.Sprintf("Binary content of %s and %s differs\n", nameA, nameB)
 	}
 	return udiff.Unified(nameA, nameB, string(a), string(b))
 }
-
-func isText(data []byte) bool { return utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 }

@@ -34,7 +34,7 @@ func Patch(a, b Side, renamed bool) string {
 	if nameB == "" {
 		nameB = nameA
 	}
-	if !same && (!isText(a.Text) || !isText(b.Text)) {
+	if !same && (!IsText(a.Text) || !IsText(b.Text)) {
 		side := func(s Side, prefix string) string {
 			if s.Path == "" {
 				return noFile

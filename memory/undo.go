@@ -322,7 +322,7 @@ func (p *undoing) placeOver(ctx context.Context, b, other *back) error {
 	}
 	base, head := other.clash.after, other.head()
 	merged, ok := []byte(nil), false
-	if isText(texts[0]) && isText(texts[1]) && isText(texts[2]) {
+	if IsText(texts[0]) && IsText(texts[1]) && IsText(texts[2]) {
 		merged, ok = Merge(texts[0], texts[1], texts[2])
 	}
 	if !ok {

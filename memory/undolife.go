@@ -198,7 +198,7 @@ func (p *present) takeBack(was, made *present, text func(*present) ([]byte, erro
 			if texts[i], err = text(side); err != nil {
 				return "", err
 			}
-			if !isText(texts[i]) || len(texts[i]) > MostCompared {
+			if !IsText(texts[i]) || len(texts[i]) > MostCompared {
 				return whyBinary, nil
 			}
 		}
