@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"slices"
 	"strings"
 	"testing"
 
@@ -194,110 +192,25 @@ func (b *countedBlobs) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
 	return b.Store.Get(ctx, d)
 }
 
-// redacting is a log in which versions are erased as a redaction does it.
-type redacting struct {
-	versionlog.Log
-	erased map[uint64]bool // sequence numbers of their commits
-}
-
-func (l *redacting) version(v versionlog.Version) versionlog.Version {
-	if l.erased[v.Seq] {
-		v.Path, v.From, v.Spelling, v.Digest, v.Size = "", "", "", versionlog.Digest{}, 0
-	}
-	return v
-}
-
-func (l *redacting) versions(all iter.Seq2[versionlog.Version, error]) iter.Seq2[versionlog.Version, error] {
-	return func(yield func(versionlog.Version, error) bool) {
-		for v, err := range all {
-			if !yield(l.version(v), err) {
-				return
-			}
-		}
-	}
-}
-
-func (l *redacting) commits(all iter.Seq2[*versionlog.Commit, error]) iter.Seq2[*versionlog.Commit, error] {
-	return func(yield func(*versionlog.Commit, error) bool) {
-		for c, err := range all {
-			if err == nil && l.erased[c.Seq] {
-				copied := *c
-				copied.Versions = slices.Clone(c.Versions)
-				for i, v := range copied.Versions {
-					copied.Versions[i] = l.version(v)
-				}
-				c = &copied
-			}
-			if !yield(c, err) {
-				return
-			}
-		}
-	}
-}
-
-func (l *redacting) History(ctx context.Context, store, memory string, before uint64) iter.Seq2[versionlog.Version, error] {
-	return l.versions(l.Log.History(ctx, store, memory, before))
-}
-
-func (l *redacting) Version(ctx context.Context, store, id string) (versionlog.Version, error) {
-	v, err := l.Log.Version(ctx, store, id)
-	return l.version(v), err
-}
-
-func (l *redacting) Commits(ctx context.Context, store string, after uint64) iter.Seq2[*versionlog.Commit, error] {
-	return l.commits(l.Log.Commits(ctx, store, after))
-}
-
-func (l *redacting) CommitsBefore(ctx context.Context, store string, before uint64, f versionlog.Filter) iter.Seq2[*versionlog.Commit, error] {
-	return l.commits(l.Log.CommitsBefore(ctx, store, before, f))
-}
-
-// newGappy is newFixture of a log that erases the versions of commits, and of blobs that
-// can be lost.
-func newGappy(t *testing.T, erased ...uint64) *fixture {
-	t.Helper()
-	f := &fixture{&memtest.Fixture{T: t, Blobs: map[string]*memcas.Store{"": memcas.New()}}}
-	log := &redacting{Log: memlog.New(nil), erased: map[uint64]bool{}}
-	for _, seq := range erased {
-		log.erased[seq] = true
-	}
-	f.Lib = memory.NewLibrary(log, func(id string) (cas.Store, error) { return f.Blobs[""], nil })
-	info, err := f.Lib.CreateStore(t.Context(), "notes", &memory.StoreOptions{Content: versionlog.ContentAny})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if f.Store, err = f.Lib.Open(t.Context(), info.ID, author); err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
-func (f *fixture) lose(v versionlog.Version) {
-	f.T.Helper()
-	if err := f.Blobs[""].Delete(f.T.Context(), v.Digest); err != nil {
-		f.T.Fatal(err)
-	}
-}
-
 // TestBlameAcrossGaps: lines that a version may have brought which cannot be read are marked.
 func TestBlameAcrossGaps(t *testing.T) {
 	for _, how := range []string{"redacted", "lost"} {
 		t.Run(how, func(t *testing.T) {
-			f := newGappy(t)
+			f := &fixture{memtest.NewGappy(t)}
 			if how == "redacted" {
-				f = newGappy(t, 2)
+				f = &fixture{memtest.NewGappy(t, 2)}
 			}
 			f.Put("/f", "a\n", versionlog.ExpectAny())
 			second := f.Put("/f", "a\nb\n", versionlog.ExpectAny())
 			f.Put("/f", "a\nb\nc\n", versionlog.ExpectAny())
 			f.Put("/f", "a\nb\nc\nd\n", versionlog.ExpectAny())
 			if how == "lost" {
-				f.lose(second)
+				f.Lose(second)
 			}
 			f.wantBlame("/f", "1 3? 3? 4")
 		})
 	}
-	f := newGappy(t, 1)
+	f := &fixture{memtest.NewGappy(t, 1)}
 	f.Put("/f", "a\n", versionlog.ExpectAny())
 	f.Put("/f", "a\nb\n", versionlog.ExpectAny())
 	f.wantBlame("/f", "2? 2?") // nothing before it is left

@@ -20,7 +20,7 @@ func (s *Store) MayErase() error {
 	switch {
 	case s.author == nil:
 		err = ErrReadOnly
-	case isAgent(s.author.Actor, s.author.Session):
+	case IsAgent(s.author.Actor, s.author.Session):
 		err = ErrSessionRedacts
 	case s.can.Purge == nil:
 		err = versionlog.ErrNoRedaction

@@ -66,7 +66,7 @@ func (s *Store) last(ctx context.Context, path string) (string, versionlog.Versi
 	}
 	v, err := s.log.Last(ctx, s.info.ID, path)
 	if err != nil {
-		return path, v, s.wrap(path, err)
+		return path, v, s.Wrap(path, err)
 	}
 	return path, v, nil
 }

@@ -45,7 +45,7 @@ func (e *RedactedError) Kind() errkind.Kind { return errkind.NotFound }
 
 // redacted is the error of a version that was erased. It reads the history behind the
 // version.
-func (s *Store) redacted(ctx context.Context, v *versionlog.Version) error {
+func (s *Store) RedactionOf(ctx context.Context, v *versionlog.Version) error {
 	e := &RedactedError{Version: v.ID}
 	for c, err := range s.log.Commits(ctx, s.info.ID, v.Seq) {
 		if err != nil {

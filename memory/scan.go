@@ -90,7 +90,7 @@ func (s *Store) markLive(ctx context.Context, leaks []Leak) error {
 			if !asked {
 				head, err := s.log.Head(ctx, s.info.ID, v.Path)
 				if err != nil && !errors.Is(err, versionlog.ErrNotFound) {
-					return s.wrap(v.Path, err)
+					return s.Wrap(v.Path, err)
 				}
 				id = head.ID
 				heads[v.Path] = id

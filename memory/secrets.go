@@ -83,7 +83,7 @@ func (s *Store) lookForSecrets(ctx context.Context, message string, changes []ve
 	if len(all) > 0 {
 		now, err := s.log.Store(ctx, s.info.ID)
 		if err != nil {
-			return nil, s.wrap(all[0].Path, err)
+			return nil, s.Wrap(all[0].Path, err)
 		}
 		if rule = now.Policy.Secrets; rule == versionlog.SecretsOff {
 			return nil, nil
@@ -104,7 +104,7 @@ func (s *Store) lookForSecrets(ctx context.Context, message string, changes []ve
 		if rule == versionlog.SecretsOff {
 			now, err := s.log.Store(ctx, s.info.ID)
 			if err != nil {
-				return nil, s.wrap(path, err)
+				return nil, s.Wrap(path, err)
 			}
 			if rule = now.Policy.Secrets; rule == versionlog.SecretsOff {
 				return nil, nil

@@ -63,7 +63,7 @@ func (s *Store) Head(ctx context.Context, path string) (versionlog.Version, erro
 	}
 	v, err := s.log.Head(ctx, s.info.ID, path)
 	if err != nil {
-		return v, s.wrap(path, err)
+		return v, s.Wrap(path, err)
 	}
 	return v, nil
 }
@@ -133,7 +133,7 @@ func (s *Store) KnownTip() (tip versionlog.Tip, known bool) {
 // cas.ErrCorrupt mean that the store has lost data it should have.
 func (s *Store) Content(ctx context.Context, v versionlog.Version) ([]byte, error) {
 	if v.Redacted() {
-		return nil, s.redacted(ctx, &v)
+		return nil, s.RedactionOf(ctx, &v)
 	}
 	if v.Digest.IsZero() {
 		return nil, fmt.Errorf("%w: version %s of %s is a deletion and has no content; its parent is %s", ErrBadVersion, v.ID, v.Path, v.Parent)
@@ -150,7 +150,7 @@ func (s *Store) Content(ctx context.Context, v versionlog.Version) ([]byte, erro
 func (s *Store) contentError(ctx context.Context, path, version string, err error) error {
 	if IsLost(err) {
 		if now, lookErr := s.log.Version(ctx, s.info.ID, version); lookErr == nil && now.Redacted() {
-			return s.redacted(ctx, &now)
+			return s.RedactionOf(ctx, &now)
 		}
 	}
 	return fmt.Errorf("%s:%s: content of version %s: %w", s.info.Slug, path, version, err)
@@ -345,7 +345,7 @@ func (l waitThenRead) Next(ctx context.Context, storeID string, after uint64) (c
 }
 
 // wrap names the place an error speaks of.
-func (s *Store) wrap(path string, err error) error {
+func (s *Store) Wrap(path string, err error) error {
 	if errors.Is(err, versionlog.ErrNotFound) {
 		return fmt.Errorf("%s:%s: %w", s.info.Slug, path, versionlog.ErrNotFound)
 	}

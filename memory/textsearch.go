@@ -34,7 +34,7 @@ type textCounter struct {
 const (
 	lost         = -1
 	maxCounts    = 1 << 20  // contents, of about 60 bytes each
-	maxReadAhead = 16 << 20 // bytes of contents
+	MaxReadAhead = 16 << 20 // bytes of contents
 	searchGroup  = 64       // versions
 )
 
@@ -60,7 +60,7 @@ func (t *textCounter) read(ctx context.Context, versions []versionlog.Version) e
 		if _, known := t.counts[v.Digest]; known || v.Digest.IsZero() || asked[v.Digest] {
 			continue
 		}
-		if len(batch) > 0 && (len(batch) == size || bytes+v.Size > maxReadAhead) {
+		if len(batch) > 0 && (len(batch) == size || bytes+v.Size > MaxReadAhead) {
 			if err := t.readBatch(ctx, batch); err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"mneme/internal/testing/memtest"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -197,13 +198,13 @@ func TestFirstSaid(t *testing.T) {
 
 // TestSearchSaysWhatItCannotRead: contents that are gone are counted, and nothing is said of them.
 func TestSearchSaysWhatItCannotRead(t *testing.T) {
-	f := newGappy(t, 1)
+	f := &fixture{memtest.NewGappy(t, 1)}
 	any := versionlog.ExpectAny()
 	f.Put("/a", "said\n", any)
 	lost := f.Put("/b", "said too\n", any)
 	f.Put("/c", "said here\n", any)
 	f.Put("/b", "no more\n", any)
-	f.lose(lost)
+	f.Lose(lost)
 	v, unread, err := f.FirstSaid(t.Context(), "/", "said", nil)
 	if err != nil || v.Seq != 3 || unread != (memory.Unread{Redacted: 1, Lost: 1}) {
 		t.Errorf("first said by %d, %+v, %v", v.Seq, unread, err)

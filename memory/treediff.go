@@ -24,7 +24,7 @@ func (s *Store) Differences(ctx context.Context, from, to versionlog.State, path
 	var all []Difference
 	gone := map[string]int{} // by memory id: where in all it is only in from
 	came := map[string]int{}
-	for d, err := range sideBySide(from.Heads(ctx, path, ""), to.Heads(ctx, path, "")) {
+	for d, err := range SideBySide(from.Heads(ctx, path, ""), to.Heads(ctx, path, "")) {
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +56,7 @@ func (s *Store) Differences(ctx context.Context, from, to versionlog.State, path
 }
 
 // sideBySide yields what two walks in the order of their paths have at each path.
-func sideBySide(a, b iter.Seq2[versionlog.Version, error]) iter.Seq2[Difference, error] {
+func SideBySide(a, b iter.Seq2[versionlog.Version, error]) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
 		nextA, stopA := iter.Pull2(a)
 		defer stopA()
@@ -110,7 +110,7 @@ func (s *Store) Patches(ctx context.Context, differences []Difference) iter.Seq2
 		for len(differences) > 0 {
 			var heads []*Head
 			n, size := 0, int64(0)
-			for n < len(differences) && (n == 0 || len(heads) < s.BatchSize() && size < maxReadAhead) {
+			for n < len(differences) && (n == 0 || len(heads) < s.BatchSize() && size < MaxReadAhead) {
 				for _, v := range []*versionlog.Version{differences[n].From, differences[n].To} {
 					if v != nil {
 						heads, size = append(heads, NewHead(v)), size+v.Size

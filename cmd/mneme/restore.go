@@ -8,6 +8,7 @@ import (
 
 	"mneme/memory"
 	"mneme/session"
+	"mneme/undo"
 	"mneme/versionlog"
 )
 
@@ -90,7 +91,7 @@ func (c *restoreCmd) toPoint(ctx context.Context, a *app) error {
 			if err != nil {
 				return err
 			}
-			plan, err := st.PlanRestore(ctx, p.path, seq, nil)
+			plan, err := undo.PlanRestore(ctx, st, p.path, seq, nil)
 			if err != nil {
 				return explainMissing(ctx, st, p.path, err)
 			}
@@ -131,7 +132,7 @@ func (c *restoreCmd) toPoint(ctx context.Context, a *app) error {
 
 // askToEmpty asks before a restore leaves nothing in a store that has memories.
 func (c *restoreCmd) askToEmpty(ctx context.Context, a *app, st *memory.Store, at place, seq uint64) error {
-	plan, err := st.PlanRestore(ctx, at.path, seq, nil)
+	plan, err := undo.PlanRestore(ctx, st, at.path, seq, nil)
 	if err != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func (c *restoreCmd) askToEmpty(ctx context.Context, a *app, st *memory.Store, a
 }
 
 // emptied returns how many memories a store has if steps leave it none; else 0.
-func emptied(ctx context.Context, st *memory.Store, steps []memory.Step) (int, error) {
+func emptied(ctx context.Context, st *memory.Store, steps []undo.Step) (int, error) {
 	gone := map[string]bool{}
 	for i := range steps {
 		s := &steps[i]

@@ -11,6 +11,7 @@ import (
 	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/session"
+	"mneme/undo"
 	"mneme/versionlog"
 )
 
@@ -35,10 +36,10 @@ type leftJSON struct {
 }
 
 // printStepList lists what would be changed, and how many lines.
-func (a *app) printStepList(ctx context.Context, st *memory.Store, steps []memory.Step, left []memory.Left, conflicts []conflictLine) error {
+func (a *app) printStepList(ctx context.Context, st *memory.Store, steps []undo.Step, left []undo.Left, conflicts []conflictLine) error {
 	return a.page(func() error {
 		added, removed := 0, 0
-		for p, err := range st.StepPatches(ctx, steps) {
+		for p, err := range undo.StepPatches(ctx, st, steps) {
 			if err == nil {
 				err = a.outError()
 			}
@@ -74,7 +75,7 @@ func (a *app) printStepList(ctx context.Context, st *memory.Store, steps []memor
 	})
 }
 
-func newStepJSON(p *memory.StepPatch) stepJSON {
+func newStepJSON(p *undo.StepPatch) stepJSON {
 	j := stepJSON{Type: "change", Operation: string(p.Op()), Path: p.Path()}
 	if p.From != nil {
 		j.FromID = p.From.ID
@@ -92,12 +93,12 @@ func newStepJSON(p *memory.StepPatch) stepJSON {
 }
 
 // allErased reports whether every path that is left is so since something was erased, which nothing brings back.
-func allErased(left []memory.Left) bool {
-	return !slices.ContainsFunc(left, func(l memory.Left) bool { return !l.IsErased() })
+func allErased(left []undo.Left) bool {
+	return !slices.ContainsFunc(left, func(l undo.Left) bool { return !l.IsErased() })
 }
 
 // printLeftPaths lists what is left as it is.
-func (a *app) printLeftPaths(left []memory.Left) error {
+func (a *app) printLeftPaths(left []undo.Left) error {
 	for _, l := range left {
 		if a.json {
 			if err := a.printJSON(newLeftJSON(l)); err != nil {
@@ -110,7 +111,7 @@ func (a *app) printLeftPaths(left []memory.Left) error {
 	return nil
 }
 
-func newLeftJSON(l memory.Left) leftJSON {
+func newLeftJSON(l undo.Left) leftJSON {
 	j := leftJSON{Type: "left", Path: l.Path, Why: whyLeft(l)}
 	if l.Head != nil {
 		j.VersionID, j.SessionID = l.Head.ID, l.Head.Session
@@ -118,7 +119,7 @@ func newLeftJSON(l memory.Left) leftJSON {
 	return j
 }
 
-func whyLeft(l memory.Left) string {
+func whyLeft(l undo.Left) string {
 	switch {
 	case l.Why != "":
 		return l.Why

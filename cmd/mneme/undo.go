@@ -9,6 +9,7 @@ import (
 	"mneme/backend"
 	"mneme/memory"
 	"mneme/session"
+	"mneme/undo"
 	"mneme/versionlog"
 )
 
@@ -76,7 +77,7 @@ func (c *undoCmd) Run(ctx context.Context, a *app) error {
 
 // list prints what would be done.
 func (c *undoCmd) list(ctx context.Context, a *app, st *memory.Store, since uint64) error {
-	plan, err := st.PlanUndo(ctx, c.Session, since)
+	plan, err := undo.PlanUndo(ctx, st, c.Session, since)
 	if err != nil {
 		return err
 	}

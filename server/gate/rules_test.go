@@ -16,6 +16,7 @@ import (
 	"mneme/gateway/wire"
 	"mneme/memory"
 	"mneme/server/access"
+	"mneme/undo"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
 )
@@ -432,7 +433,7 @@ func TestNotesOfSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := st.PlanUndo(t.Context(), "of the token", 0)
+	plan, err := undo.PlanUndo(t.Context(), st, "of the token", 0)
 	if err != nil || len(plan.Steps) != 1 || plan.Steps[0].To != nil {
 		t.Errorf("it is to be taken back with %+v, %v", plan, err)
 	}

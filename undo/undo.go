@@ -1,4 +1,4 @@
-package memory
+package undo
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"mneme/cas"
 	"mneme/errkind"
 	"mneme/internal/quote"
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -58,13 +59,13 @@ type UndoConflict struct {
 // a second undo finds nothing to do, and the undo of an undo brings back what it took.
 //
 // *UnknownSessionError: nobody of that name has written.
-func (s *Store) PlanUndo(ctx context.Context, session string, since uint64) (*Undo, error) {
+func PlanUndo(ctx context.Context, s *memory.Store, session string, since uint64) (*Undo, error) {
 	tip, err := s.Tip(ctx)
 	if err != nil {
 		return nil, err
 	}
 	u := &Undo{Session: session, Since: since, Tip: tip.Seq}
-	lives, err := s.lives(ctx, u)
+	lives, err := lives(ctx, s, u)
 	if err != nil || len(lives) == 0 {
 		return u, err
 	}
@@ -96,7 +97,7 @@ func (s *Store) PlanUndo(ctx context.Context, session string, since uint64) (*Un
 }
 
 // lives returns what has become of each memory that the session has changed, by id.
-func (s *Store) lives(ctx context.Context, u *Undo) (map[string]*life, error) {
+func lives(ctx context.Context, s *memory.Store, u *Undo) (map[string]*life, error) {
 	lives := map[string]*life{}
 	first, known := uint64(0), false
 	for c, err := range s.CommitsBefore(ctx, u.Tip+1, versionlog.Filter{Session: u.Session}) {
@@ -112,7 +113,7 @@ func (s *Store) lives(ctx context.Context, u *Undo) (map[string]*life, error) {
 		}
 	}
 	if !known || u.Session == "" {
-		return nil, s.unknownSession(ctx, u.Session)
+		return nil, unknownSession(ctx, s, u.Session)
 	}
 	if first == 0 {
 		return nil, nil
@@ -164,7 +165,7 @@ func (s *Store) lives(ctx context.Context, u *Undo) (map[string]*life, error) {
 // undoing is an Undo in the making.
 type undoing struct {
 	*Undo
-	s     *Store
+	s     *memory.Store
 	now   map[string]*versionlog.Version
 	want  map[string]*Target
 	at    map[string]*back // by path: what is live there, of those that the session has changed
@@ -322,8 +323,8 @@ func (p *undoing) placeOver(ctx context.Context, b, other *back) error {
 	}
 	base, head := other.clash.after, other.head()
 	merged, ok := []byte(nil), false
-	if IsText(texts[0]) && IsText(texts[1]) && IsText(texts[2]) {
-		merged, ok = Merge(texts[0], texts[1], texts[2])
+	if memory.IsText(texts[0]) && memory.IsText(texts[1]) && memory.IsText(texts[2]) {
+		merged, ok = memory.Merge(texts[0], texts[1], texts[2])
 	}
 	if !ok {
 		b.stuck, other.stuck = true, true
@@ -376,13 +377,13 @@ func (p *undoing) head(ctx context.Context, path string) (*versionlog.Version, e
 	if v := p.now[path]; v != nil || p.none[path] {
 		return v, nil
 	}
-	v, err := p.s.log.Head(ctx, p.s.info.ID, path)
+	v, err := p.s.Log().Head(ctx, p.s.Info().ID, path)
 	switch {
 	case errors.Is(err, versionlog.ErrNotFound):
 		p.none[path] = true
 		return nil, nil
 	case err != nil:
-		return nil, p.s.wrap(path, err)
+		return nil, p.s.Wrap(path, err)
 	}
 	p.now[path] = &v
 	return &v, nil
@@ -400,9 +401,9 @@ func (p *undoing) lookAround(ctx context.Context) error {
 		if isGone && !isDirPath(path) {
 			continue
 		}
-		for v, err := range p.s.log.Heads(ctx, p.s.info.ID, strings.TrimSuffix(path, "/"), "") {
+		for v, err := range p.s.Log().Heads(ctx, p.s.Info().ID, strings.TrimSuffix(path, "/"), "") {
 			if err != nil {
-				return p.s.wrap(path, err)
+				return p.s.Wrap(path, err)
 			}
 			if p.now[v.Path] == nil {
 				p.now[v.Path] = &v

@@ -1,10 +1,11 @@
-package memory
+package undo
 
 import (
 	"bytes"
 	"slices"
 
 	"mneme/cas"
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -198,11 +199,11 @@ func (p *present) takeBack(was, made *present, text func(*present) ([]byte, erro
 			if texts[i], err = text(side); err != nil {
 				return "", err
 			}
-			if !IsText(texts[i]) || len(texts[i]) > MostCompared {
+			if !memory.IsText(texts[i]) || len(texts[i]) > memory.MostCompared {
 				return whyBinary, nil
 			}
 		}
-		merged, ok := Merge(texts[0], texts[1], texts[2])
+		merged, ok := memory.Merge(texts[0], texts[1], texts[2])
 		if !ok {
 			return whyLines, nil
 		}

@@ -1,4 +1,4 @@
-package memory
+package undo
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -54,7 +55,7 @@ const restoreLife = 7 * 24 * time.Hour
 // the number of the store's newest commit when that restore began, and the commits that it made. No
 // commits: there is none, or a later restore to another point has ended it. CutRestore reads the
 // commits of the last week, and does not believe the notes of sessions.
-func (s *Store) CutRestore(ctx context.Context, path string, seq uint64) (began uint64, made []uint64, err error) {
+func CutRestore(ctx context.Context, s *memory.Store, path string, seq uint64) (began uint64, made []uint64, err error) {
 	var newest time.Time
 	for c, err := range s.CommitsBefore(ctx, 0, versionlog.Filter{}) {
 		if err != nil {
@@ -109,7 +110,7 @@ type undoNote struct {
 // noteOf returns what a commit has taken back; nil: nothing that it says. An agent that writes such
 // a note by itself is not believed: what it has done could not be taken back then.
 func noteOf(c *versionlog.Commit) *undoNote {
-	if isAgent(c.Actor, c.Session) {
+	if memory.IsAgent(c.Actor, c.Session) {
 		return nil
 	}
 	if since, err := strconv.ParseUint(c.Meta[noteRestore], 10, 64); err == nil {

@@ -1,4 +1,4 @@
-package memory
+package undo
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -36,7 +37,7 @@ type Left struct {
 //
 // It holds what differs in memory, not the states. versionlog.ErrNotFound: there is no such
 // commit, or nothing is, or was, at the path.
-func (s *Store) PlanRestore(ctx context.Context, path string, seq uint64, keep map[string]bool) (*Restoration, error) {
+func PlanRestore(ctx context.Context, s *memory.Store, path string, seq uint64, keep map[string]bool) (*Restoration, error) {
 	tip, err := s.Tip(ctx)
 	if err != nil {
 		return nil, err
@@ -54,22 +55,22 @@ func (s *Store) PlanRestore(ctx context.Context, path string, seq uint64, keep m
 	if path == "/" {
 		w.live = map[string]bool{}
 	}
-	for d, err := range sideBySide(now.Heads(ctx, path, ""), then.Heads(ctx, path, "")) {
+	for d, err := range memory.SideBySide(now.Heads(ctx, path, ""), then.Heads(ctx, path, "")) {
 		if err != nil {
 			return nil, err
 		}
 		w.add(d)
 	}
 	if !w.found {
-		return nil, s.wrap(path, versionlog.ErrNotFound)
+		return nil, s.Wrap(path, versionlog.ErrNotFound)
 	}
 	if err := w.addAbove(ctx, now); err != nil {
 		return nil, err
 	}
-	if err := s.leaveErased(ctx, w, seq); err != nil {
+	if err := leaveErased(ctx, s, w, seq); err != nil {
 		return nil, err
 	}
-	if err := s.markDeleted(ctx, w); err != nil {
+	if err := markDeleted(ctx, s, w); err != nil {
 		return nil, err
 	}
 	var blocked map[string]string
@@ -94,7 +95,7 @@ type restoring struct {
 }
 
 // add takes what is at one path now, which is From, and what was, in the order of the paths.
-func (w *restoring) add(d Difference) {
+func (w *restoring) add(d memory.Difference) {
 	w.found = true
 	v := d.From
 	if v == nil {
@@ -156,11 +157,11 @@ func (l *Left) IsErased() bool {
 
 // leaveErased leaves what is there now and was not there then only because its version of that
 // time was erased.
-func (s *Store) leaveErased(ctx context.Context, w *restoring, seq uint64) error {
+func leaveErased(ctx context.Context, s *memory.Store, w *restoring, seq uint64) error {
 	var at time.Time // of the commit
-	c, err := versionlog.CommitAt(ctx, s.log, s.info.ID, seq)
+	c, err := versionlog.CommitAt(ctx, s.Log(), s.Info().ID, seq)
 	if err != nil {
-		return s.wrap(w.path, err)
+		return s.Wrap(w.path, err)
 	}
 	if c != nil {
 		at = c.Time
@@ -173,12 +174,12 @@ func (s *Store) leaveErased(ctx context.Context, w *restoring, seq uint64) error
 		if made, err := versionlog.MemoryTime(v.MemoryID); err == nil && made.After(at) {
 			continue
 		}
-		for old, err := range s.log.History(ctx, s.info.ID, v.MemoryID, seq+1) {
+		for old, err := range s.Log().History(ctx, s.Info().ID, v.MemoryID, seq+1) {
 			if err != nil {
-				return s.wrap(path, err)
+				return s.Wrap(path, err)
 			}
 			if old.Live() && !old.Redacted() && old.Path == path {
-				return s.notHistory(&old, nil)
+				return notHistory(s, &old, nil)
 			}
 			if old.Redacted() && old.Live() {
 				delete(w.want, path)
@@ -193,16 +194,16 @@ func (s *Store) leaveErased(ctx context.Context, w *restoring, seq uint64) error
 // markDeleted finds out which of the memories and directories that come back were deleted. One
 // of a directory whose newest version was erased cannot come back: it is no directory that
 // anybody can tell any more, and a new one is made.
-func (s *Store) markDeleted(ctx context.Context, w *restoring) error {
+func markDeleted(ctx context.Context, s *memory.Store, w *restoring) error {
 	for path, t := range w.want {
 		switch {
 		case t == nil || w.now[path] != nil:
 		case w.live != nil && !isDirPath(path):
 			t.Deleted = !w.live[t.MemoryID]
 		default:
-			newest, err := s.log.Newest(ctx, s.info.ID, t.MemoryID)
+			newest, err := s.Log().Newest(ctx, s.Info().ID, t.MemoryID)
 			if err != nil {
-				return s.wrap(path, err)
+				return s.Wrap(path, err)
 			}
 			t.Deleted = !newest.Live() && !(isDirPath(path) && newest.Redacted())
 		}

@@ -1,4 +1,4 @@
-package memory_test
+package undo_test
 
 import (
 	"context"
@@ -15,7 +15,9 @@ import (
 	"mneme/cas"
 	"mneme/cas/memcas"
 	"mneme/forget"
+	"mneme/internal/testing/memtest"
 	"mneme/memory"
+	"mneme/undo"
 	"mneme/verify"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
@@ -24,7 +26,7 @@ import (
 // wild makes random changes to a store: memories and directories that come, go, move, and take each
 // other's places.
 type wild struct {
-	*fixture
+	*memtest.Fixture
 	*rand.Rand
 	n int
 }
@@ -89,16 +91,16 @@ func (w *wild) tip() uint64 {
 }
 
 // restore carries out a plan in commits of at most n changes.
-func (w *wild) restore(path string, seq uint64, n int) *memory.Restoration {
+func (w *wild) restore(path string, seq uint64, n int) *undo.Restoration {
 	w.T.Helper()
-	plan, err := w.PlanRestore(w.T.Context(), path, seq, nil)
+	plan, err := undo.PlanRestore(w.T.Context(), w.Store, path, seq, nil)
 	if errors.Is(err, versionlog.ErrNotFound) {
-		return &memory.Restoration{}
+		return &undo.Restoration{}
 	}
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	if err := w.CheckSources(w.T.Context(), plan.Steps, func(int) {}); err != nil {
+	if err := undo.CheckSources(w.T.Context(), w.Store, plan.Steps, func(int) {}); err != nil {
 		w.T.Fatal(err)
 	}
 	for steps := range slices.Chunk(plan.Steps, n) {
@@ -120,7 +122,7 @@ func (w *wild) restore(path string, seq uint64, n int) *memory.Restoration {
 // another takes that back; so do commits of one change each. Then there is nothing to do.
 func TestPlanRestore(t *testing.T) {
 	for seed := range uint64(150) {
-		w := &wild{fixture: newFixture(t, nil), Rand: rand.New(rand.NewPCG(seed, 0))}
+		w := &wild{Fixture: memtest.New(t, nil), Rand: rand.New(rand.NewPCG(seed, 0))}
 		for range 20 {
 			w.change()
 		}
@@ -164,7 +166,7 @@ func TestPlanRestoreBelow(t *testing.T) {
 		return in, out
 	}
 	for seed := range uint64(100) {
-		w := &wild{fixture: newFixture(t, nil), Rand: rand.New(rand.NewPCG(seed, 1))}
+		w := &wild{Fixture: memtest.New(t, nil), Rand: rand.New(rand.NewPCG(seed, 1))}
 		for range 20 {
 			w.change()
 		}
@@ -192,7 +194,7 @@ func TestPlanRestoreBelow(t *testing.T) {
 // that is away, also where each change is a commit.
 func TestPlanRestoreOrder(t *testing.T) {
 	for _, n := range []int{1, 1000} {
-		w := &wild{fixture: newFixture(t, nil)}
+		w := &wild{Fixture: memtest.New(t, nil)}
 		w.Put("/d/f", "below", versionlog.ExpectAbsent())
 		w.Put("/y", "above", versionlog.ExpectAbsent())
 		point := w.tip()
@@ -207,7 +209,7 @@ func TestPlanRestoreOrder(t *testing.T) {
 // TestPlanRestoreKeeps: memories come back as what they were, with their names as they were
 // spelled; what has moved is renamed back.
 func TestPlanRestoreKeeps(t *testing.T) {
-	w := &wild{fixture: newFixture(t, nil), Rand: rand.New(rand.NewPCG(0, 0))}
+	w := &wild{Fixture: memtest.New(t, nil), Rand: rand.New(rand.NewPCG(0, 0))}
 	const decomposed = "/a\u030a.md"
 	spelled := memory.Change{Action: versionlog.Put, Path: decomposed, Spelling: decomposed, Content: []byte("å"), Expect: versionlog.ExpectAbsent()}
 	c, err := w.Batch(t.Context(), []memory.Change{spelled}, nil)
@@ -231,10 +233,10 @@ func TestPlanRestoreKeeps(t *testing.T) {
 	if head := w.WantContent("/gone", "gone"); head.MemoryID == gone.MemoryID {
 		t.Error("what was made in the place of another memory is that memory")
 	}
-	if _, err := w.PlanRestore(t.Context(), "/nix", point, nil); !errors.Is(err, versionlog.ErrNotFound) {
+	if _, err := undo.PlanRestore(t.Context(), w.Store, "/nix", point, nil); !errors.Is(err, versionlog.ErrNotFound) {
 		t.Errorf("what never was: %v", err)
 	}
-	if _, err := w.PlanRestore(t.Context(), "/", point+100, nil); !errors.Is(err, versionlog.ErrNotFound) {
+	if _, err := undo.PlanRestore(t.Context(), w.Store, "/", point+100, nil); !errors.Is(err, versionlog.ErrNotFound) {
 		t.Errorf("a commit that is not there: %v", err)
 	}
 }
@@ -242,15 +244,15 @@ func TestPlanRestoreKeeps(t *testing.T) {
 // TestRestoreLostContent: a content that the store has lost, or does not take any more, is not made
 // current.
 func TestRestoreLostContent(t *testing.T) {
-	w := &wild{fixture: newGappy(t)}
+	w := &wild{Fixture: memtest.NewGappy(t)}
 	v := w.Put("/a", "old", versionlog.ExpectAbsent())
 	w.Put("/a", "new", versionlog.ExpectVersion(v.ID))
-	plan, err := w.PlanRestore(t.Context(), "/", v.Seq, nil)
+	plan, err := undo.PlanRestore(t.Context(), w.Store, "/", v.Seq, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.lose(v)
-	if err := w.CheckSources(t.Context(), plan.Steps, func(int) {}); err == nil {
+	w.Lose(v)
+	if err := undo.CheckSources(t.Context(), w.Store, plan.Steps, func(int) {}); err == nil {
 		t.Error("the content is lost, and nothing is said")
 	}
 }
@@ -300,7 +302,7 @@ func TestRestoreForged(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			st, err := lib.Open(t.Context(), info.ID, author)
+			st, err := lib.Open(t.Context(), info.ID, memtest.Author)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -312,9 +314,9 @@ func TestRestoreForged(t *testing.T) {
 			if _, err := st.Write(t.Context(), "/a", []byte("new"), versionlog.ExpectAny()); err != nil {
 				t.Fatal(err)
 			}
-			plan, err := st.PlanRestore(t.Context(), "/", 2, nil)
+			plan, err := undo.PlanRestore(t.Context(), st, "/", 2, nil)
 			if err == nil {
-				err = st.CheckSources(t.Context(), plan.Steps, func(int) {})
+				err = undo.CheckSources(t.Context(), st, plan.Steps, func(int) {})
 			}
 			if !errors.Is(err, versionlog.ErrCorrupt) {
 				t.Errorf("error is %v", err)
@@ -327,7 +329,7 @@ func TestRestoreForged(t *testing.T) {
 // whose removal was erased comes back as another one.
 func TestRestoreErased(t *testing.T) {
 	ctx := t.Context()
-	w := &wild{fixture: newFixture(t, nil)}
+	w := &wild{Fixture: memtest.New(t, nil)}
 	then := w.Put("/a", "secret", versionlog.ExpectAbsent())
 	w.Put("/b", "b", versionlog.ExpectAbsent())
 	if _, err := w.MakeDir(ctx, "/d", versionlog.ExpectAbsent(), nil); err != nil {
@@ -349,14 +351,14 @@ func TestRestoreErased(t *testing.T) {
 		}
 		removal = c.Versions[0].ID
 	}
-	byPerson, err := w.Lib.Open(ctx, w.Info().ID, person)
+	byPerson, err := w.Lib.Open(ctx, w.Info().ID, memtest.Person)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := forget.Redact(ctx, nil, byPerson, &forget.Request{Versions: []string{then.ID, removal}, Reason: "a test"}); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := w.PlanRestore(ctx, "/", point.Seq, nil)
+	plan, err := undo.PlanRestore(ctx, w.Store, "/", point.Seq, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package memory
+package undo
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"mneme/internal/quote"
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -16,17 +17,17 @@ import (
 // keeps one from being current again: that the past which the plan was made of says something else of
 // it than the history, that it is lost, or more than the store takes now. Errors are those of Content
 // and Check, and versionlog.ErrCorrupt. done is told how many steps are looked at.
-func (s *Store) CheckSources(ctx context.Context, steps []Step, done func(int)) error {
+func CheckSources(ctx context.Context, s *memory.Store, steps []Step, done func(int)) error {
 	for len(steps) > 0 {
 		n, size := 0, int64(0)
-		var heads []*Head
-		for n < len(steps) && (n == 0 || len(heads) < s.BatchSize() && size < maxReadAhead) {
+		var heads []*memory.Head
+		for n < len(steps) && (n == 0 || len(heads) < s.BatchSize() && size < memory.MaxReadAhead) {
 			if v := steps[n].Change.Source; v != nil {
-				heads, size = append(heads, NewHead(v)), size+v.Size
+				heads, size = append(heads, memory.NewHead(v)), size+v.Size
 			}
 			n++
 		}
-		if err := s.checkVersions(ctx, steps[:n]); err != nil {
+		if err := checkVersions(ctx, s, steps[:n]); err != nil {
 			return err
 		}
 		contents := s.Contents(ctx, heads)
@@ -54,7 +55,7 @@ func (s *Store) CheckSources(ctx context.Context, steps []Step, done func(int)) 
 
 // checkVersions makes sure that the versions that steps take from the past are what the history says:
 // a snapshot of the past may be damaged, or forged, where others may write to it.
-func (s *Store) checkVersions(ctx context.Context, steps []Step) error {
+func checkVersions(ctx context.Context, s *memory.Store, steps []Step) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, s.BatchSize()))
 	for _, step := range steps {
@@ -63,16 +64,16 @@ func (s *Store) checkVersions(ctx context.Context, steps []Step) error {
 			continue
 		}
 		group.Go(func() error {
-			is, err := s.log.Version(groupCtx, s.info.ID, v.ID)
+			is, err := s.Log().Version(groupCtx, s.Info().ID, v.ID)
 			switch {
 			case errors.Is(err, versionlog.ErrNotFound):
-				return s.notHistory(v, err)
+				return notHistory(s, v, err)
 			case err != nil:
-				return s.wrap(step.Path(), err)
+				return s.Wrap(step.Path(), err)
 			case is.Redacted():
-				return s.redacted(ctx, &is)
+				return s.RedactionOf(ctx, &is)
 			case is != *v:
-				return s.notHistory(v, nil)
+				return notHistory(s, v, nil)
 			}
 			return nil
 		})
@@ -81,9 +82,9 @@ func (s *Store) checkVersions(ctx context.Context, steps []Step) error {
 }
 
 // notHistory says that the past has a version that the history has not.
-func (s *Store) notHistory(v *versionlog.Version, err error) error {
+func notHistory(s *memory.Store, v *versionlog.Version, err error) error {
 	return errors.Join(fmt.Errorf("%w: %s of store %s: the snapshot of the past has another version %s than the history; nothing was restored",
-		versionlog.ErrCorrupt, quote.Name(v.Path), s.info.Slug, quote.Name(v.ID)), err)
+		versionlog.ErrCorrupt, quote.Name(v.Path), s.Info().Slug, quote.Name(v.ID)), err)
 }
 
 // StepPatch is a step, and what it does in the form of Patch; "" of a directory.
@@ -93,9 +94,9 @@ type StepPatch struct {
 }
 
 // StepPatches yields the patches of steps in their order, as Patches does.
-func (s *Store) StepPatches(ctx context.Context, steps []Step) iter.Seq2[StepPatch, error] {
+func StepPatches(ctx context.Context, s *memory.Store, steps []Step) iter.Seq2[StepPatch, error] {
 	return func(yield func(StepPatch, error) bool) {
-		var plain []Difference
+		var plain []memory.Difference
 		for i := range steps {
 			if d, ok := steps[i].difference(); ok {
 				plain = append(plain, d)
@@ -107,11 +108,11 @@ func (s *Store) StepPatches(ctx context.Context, steps []Step) iter.Seq2[StepPat
 			p := StepPatch{Step: step}
 			var err error
 			if _, ok := step.difference(); ok {
-				var f FilePatch
+				var f memory.FilePatch
 				f, err, _ = next()
 				p.Text = f.Text
 			} else if !isDirPath(step.Path()) {
-				p.Text, err = s.mergePatch(ctx, &step)
+				p.Text, err = mergePatch(ctx, s, &step)
 			}
 			if !yield(p, err) || err != nil {
 				return
@@ -121,7 +122,7 @@ func (s *Store) StepPatches(ctx context.Context, steps []Step) iter.Seq2[StepPat
 }
 
 // difference returns what a step of a memory changes; false where one side is no version.
-func (s *Step) difference() (d Difference, ok bool) {
+func (s *Step) difference() (d memory.Difference, ok bool) {
 	if isDirPath(s.Path()) || s.To != nil && s.To.Source == nil {
 		return d, false
 	}
@@ -132,14 +133,14 @@ func (s *Step) difference() (d Difference, ok bool) {
 }
 
 // mergePatch is the patch of a step to a content that no version has yet.
-func (s *Store) mergePatch(ctx context.Context, step *Step) (string, error) {
-	to := Side{Path: step.Path(), Label: s.info.Slug + ":" + step.Path(), Text: step.To.Content}
+func mergePatch(ctx context.Context, s *memory.Store, step *Step) (string, error) {
+	to := memory.Side{Path: step.Path(), Label: s.Info().Slug + ":" + step.Path(), Text: step.To.Content}
 	if step.From == nil {
-		return Patch(Side{}, to, false), nil
+		return memory.Patch(memory.Side{}, to, false), nil
 	}
 	data, err := s.Content(ctx, *step.From)
 	if err != nil {
 		return "", err
 	}
-	return Patch(s.Side(step.From.Path, *step.From, data), to, true), nil
+	return memory.Patch(s.Side(step.From.Path, *step.From, data), to, true), nil
 }

@@ -1,4 +1,4 @@
-package memory
+package undo
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"mneme/errkind"
 	"mneme/internal/quote"
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -44,8 +45,8 @@ func (e *UnknownSessionError) Is(target error) bool { return target == versionlo
 // Kind is errkind.NotFound.
 func (e *UnknownSessionError) Kind() errkind.Kind { return errkind.NotFound }
 
-func (s *Store) unknownSession(ctx context.Context, session string) error {
-	e := &UnknownSessionError{Store: s.info.Slug, Session: session}
+func unknownSession(ctx context.Context, s *memory.Store, session string) error {
+	e := &UnknownSessionError{Store: s.Info().Slug, Session: session}
 	seen, looked := map[string]bool{"": true}, 0
 	for c, err := range s.CommitsBefore(ctx, 0, versionlog.Filter{}) {
 		if err != nil {

@@ -1,4 +1,4 @@
-package memory
+package undo
 
 import (
 	"maps"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mneme/cas"
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -26,7 +27,7 @@ func targetOf(v *versionlog.Version) *Target {
 
 // Step is one change of a plan.
 type Step struct {
-	Change Change
+	Change memory.Change
 	From   *versionlog.Version // what is there; nil: nothing
 	To     *Target             // what will be there; nil: nothing
 }
@@ -215,12 +216,12 @@ func (p *plan) steps() []Step {
 		switch {
 		case sources[path] != "":
 			to := sources[path]
-			renamed = append(renamed, Step{From: head, To: p.want[to], Change: Change{
-				Action: versionlog.Rename, Path: path, To: to, Spelling: Spelled(to, p.want[to].Spelling), Expect: versionlog.ExpectVersion(head.ID),
+			renamed = append(renamed, Step{From: head, To: p.want[to], Change: memory.Change{
+				Action: versionlog.Rename, Path: path, To: to, Spelling: memory.Spelled(to, p.want[to].Spelling), Expect: versionlog.ExpectVersion(head.ID),
 			}})
 		case targets[path]:
 		case t == nil:
-			s := Step{From: head, Change: Change{Action: versionlog.Remove, Path: path, Expect: versionlog.ExpectVersion(head.ID)}}
+			s := Step{From: head, Change: memory.Change{Action: versionlog.Remove, Path: path, Expect: versionlog.ExpectVersion(head.ID)}}
 			switch {
 			case !isDirPath(path):
 				gone = append(gone, s)
@@ -230,7 +231,7 @@ func (p *plan) steps() []Step {
 				dirsFirst = append(dirsFirst, s)
 			}
 		case isDirPath(path):
-			s := Step{To: t, Change: Change{Action: versionlog.MakeDir, Path: path, Spelling: Spelled(path, t.Spelling), Revive: t.revived(), Expect: versionlog.ExpectAny()}}
+			s := Step{To: t, Change: memory.Change{Action: versionlog.MakeDir, Path: path, Spelling: memory.Spelled(path, t.Spelling), Revive: t.revived(), Expect: versionlog.ExpectAny()}}
 			if overlapping(before, path) == "" && len(pathsBelow(before, path)) == 0 {
 				madeFirst = append(madeFirst, s)
 			} else {
@@ -260,8 +261,8 @@ func (p *plan) renames() map[string]string {
 }
 
 func putting(path string, head *versionlog.Version, t *Target) Step {
-	c := Change{
-		Action: versionlog.Put, Path: path, Spelling: Spelled(path, t.Spelling), Content: t.Content, Digest: t.Digest, Source: t.Source,
+	c := memory.Change{
+		Action: versionlog.Put, Path: path, Spelling: memory.Spelled(path, t.Spelling), Content: t.Content, Digest: t.Digest, Source: t.Source,
 		Expect: versionlog.ExpectAbsent(),
 	}
 	if head != nil {
