@@ -9,7 +9,7 @@ import (
 )
 
 // Blame says of each line of a text which version brought it.
-type Blame struct {
+type Blamed struct {
 	Version versionlog.Version // whose content the text is
 	Lines   []BlamedLine
 }
@@ -28,7 +28,7 @@ type BlamedLine struct {
 // reads each content at most once, and none that are older than the oldest line. Progress,
 // unless nil, is called with how many of the lines are found. ErrBadVersion: v is a deletion, a
 // directory, or holds no text.
-func (s *Store) Blame(ctx context.Context, v versionlog.Version, progress func(done, total int)) (*Blame, error) {
+func (s *Store) Blame(ctx context.Context, v versionlog.Version, progress func(done, total int)) (*Blamed, error) {
 	data, err := s.Content(ctx, v)
 	if err == nil && !IsText(data) {
 		err = fmt.Errorf("%w: version %s of %s is not text, and has no lines", ErrBadVersion, v.ID, v.Path)
@@ -75,7 +75,7 @@ func (s *Store) contentIfNew(ctx context.Context, v versionlog.Version, have ver
 
 // tracing is how far Blame has come.
 type tracing struct {
-	blame *Blame
+	blame *Blamed
 	found int // lines of the blame that have their version
 
 	// The oldest content that was looked at, of which by is the oldest version: its
@@ -87,7 +87,7 @@ type tracing struct {
 }
 
 func newTracing(v versionlog.Version, data []byte) *tracing {
-	t := &tracing{blame: &Blame{Version: v}, lines: splitLines(data), by: &v}
+	t := &tracing{blame: &Blamed{Version: v}, lines: splitLines(data), by: &v}
 	for i, line := range t.lines {
 		t.blame.Lines = append(t.blame.Lines, BlamedLine{Text: line})
 		t.of = append(t.of, i)

@@ -17,7 +17,7 @@ type Leak struct {
 }
 
 // Scan is where there are credentials in a history.
-type Scan struct {
+type Scanned struct {
 	Leaks    []Leak
 	Mentions []Mention
 	Unread   Unread // the versions that cannot be looked at
@@ -36,7 +36,7 @@ type Scan struct {
 //
 // Progress, unless nil, is called with how many commits it has looked at. What is committed meanwhile
 // may be missing.
-func (s *Store) Scan(ctx context.Context, path string, progress func(done, total int)) (*Scan, error) {
+func (s *Store) Scan(ctx context.Context, path string, progress func(done, total int)) (*Scanned, error) {
 	found := map[cas.Digest][]secrets.Finding{}
 	t := newCounter(s, func(d cas.Digest, content []byte) int {
 		all := secrets.Find(content, maxSecrets)
@@ -46,7 +46,7 @@ func (s *Store) Scan(ctx context.Context, path string, progress func(done, total
 		return len(all)
 	})
 	at := map[cas.Digest]int{}
-	out, said := &Scan{}, newMentions(path)
+	out, said := &Scanned{}, newMentions(path)
 	for group, err := range s.oldestFirst(ctx, path, said.add, progress) {
 		if err == nil {
 			err = t.read(ctx, group)

@@ -44,7 +44,7 @@ func (c *blameCmd) Run(ctx context.Context, a *app) error {
 	})
 }
 
-func printBlame(a *app, b *memory.Blame) {
+func printBlame(a *app, b *memory.Blamed) {
 	seqs, names, numbers := 0, 0, len(strconv.Itoa(len(b.Lines)))
 	for _, line := range b.Lines {
 		seqs = max(seqs, len(blameSeq(&line)))
@@ -91,7 +91,7 @@ type blameJSON struct {
 	Text      string            `json:"text"` // with its end
 }
 
-func printBlameJSON(a *app, st *memory.Store, b *memory.Blame) error {
+func printBlameJSON(a *app, st *memory.Store, b *memory.Blamed) error {
 	for i, line := range b.Lines {
 		v := line.By
 		if err := a.printJSON(blameJSON{
