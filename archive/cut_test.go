@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"mneme/forget"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -87,7 +88,7 @@ func eraseSecret(p *place, st *memory.Store) {
 	p.t.Helper()
 	p.write(st, "/secret.md", "nothing")
 	var ids []string
-	for v, err := range st.History(p.t.Context(), "/secret.md") {
+	for v, err := range history.Versions(p.t.Context(), st, "/secret.md") {
 		p.must(err)
 		ids = append(ids, v.ID)
 	}

@@ -11,6 +11,7 @@ import (
 	"mneme/cache"
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/verify"
 	"mneme/versionlog"
@@ -119,7 +120,7 @@ func TestRedact(t *testing.T) {
 		if data, err := reader.Content(ctx, second); err != nil || string(data) != "shared" {
 			t.Errorf("what another version has is %q, %v", data, err)
 		}
-		v, err := reader.Resolve(ctx, "/a", first.ID)
+		v, err := history.Resolve(ctx, reader, "/a", first.ID)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mneme/cas"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -117,7 +118,7 @@ func (q *Query) takes(ctx context.Context, v *versionlog.Version, texts *textFin
 	if len(q.Versions) > 0 && !slices.Contains(q.Versions, v.ID) || q.Session != "" && v.Session != q.Session {
 		return false, nil
 	}
-	if q.Path != "" && q.Path != "/" && !memory.IsWithin(v.Path, q.Path) && !memory.IsWithin(v.From, q.Path) {
+	if q.Path != "" && q.Path != "/" && !history.IsWithin(v.Path, q.Path) && !history.IsWithin(v.From, q.Path) {
 		return false, nil
 	}
 	if q.Text == "" {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"mneme/cas"
+	"mneme/history"
 	"mneme/internal/testing/memtest"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -196,7 +197,7 @@ func TestResolve(t *testing.T) {
 	other := f.Put("/b", "other", versionlog.ExpectAbsent())
 	v2 := f.Put("/a", "two", versionlog.ExpectAny())
 	for ref, want := range map[string]string{v1.ID: v1.ID, v2.ID: v2.ID, "1": v1.ID, "3": v2.ID} {
-		if v, err := f.Resolve(t.Context(), "/a", ref); err != nil || v.ID != want {
+		if v, err := history.Resolve(t.Context(), f.Store, "/a", ref); err != nil || v.ID != want {
 			t.Errorf("resolve %s: %s, %v; want %s", ref, v.ID, err, want)
 		}
 	}
@@ -209,7 +210,7 @@ func TestResolve(t *testing.T) {
 		"": memory.ErrBadVersion, "v1": memory.ErrBadVersion, "memver_x": memory.ErrBadVersion, "-1": memory.ErrBadVersion,
 		forged: versionlog.ErrNotFound,
 	} {
-		if v, err := f.Resolve(t.Context(), "/a", ref); !errors.Is(err, want) {
+		if v, err := history.Resolve(t.Context(), f.Store, "/a", ref); !errors.Is(err, want) {
 			t.Errorf("resolve %q: %s, %v; want %v", ref, v.ID, err, want)
 		}
 	}
@@ -225,7 +226,7 @@ func TestResolveEarlierMemoryOfThePath(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Put("/a", "another", versionlog.ExpectAbsent())
-	if v, err := f.Resolve(t.Context(), "/a", v1.ID); err != nil || v.ID != v1.ID {
+	if v, err := history.Resolve(t.Context(), f.Store, "/a", v1.ID); err != nil || v.ID != v1.ID {
 		t.Errorf("resolve a version of the memory that was at the path before: %s, %v", v.ID, err)
 	}
 }
@@ -326,14 +327,14 @@ func testFollow(t *testing.T, f *fixture) {
 }
 
 func TestDiff(t *testing.T) {
-	if d := memory.Diff("a", "b", []byte("x\n"), []byte("x\n")); d != "" {
+	if d := history.Diff("a", "b", []byte("x\n"), []byte("x\n")); d != "" {
 		t.Errorf("equal content differs: %s", d)
 	}
 	want := "--- a\n+++ b\n@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n"
-	if d := memory.Diff("a", "b", []byte("one\ntwo\n"), []byte("one\nTWO\n")); d != want {
+	if d := history.Diff("a", "b", []byte("one\ntwo\n"), []byte("one\nTWO\n")); d != want {
 		t.Errorf("diff: %q, want %q", d, want)
 	}
-	if d := memory.Diff("a", "b", []byte("x"), []byte("\x00")); !strings.Contains(d, "Binary") {
+	if d := history.Diff("a", "b", []byte("x"), []byte("\x00")); !strings.Contains(d, "Binary") {
 		t.Errorf("binary diff: %q", d)
 	}
 }
@@ -361,7 +362,7 @@ func TestHistoryOfPath(t *testing.T) {
 			t.Fatal(err)
 		}
 		saved := f.Put("/a", text, versionlog.ExpectAbsent())
-		if before, ok, err := f.Replaced(t.Context(), "/a", saved); err != nil || !ok || before.From != "/a" {
+		if before, ok, err := history.Replaced(t.Context(), f.Store, "/a", saved); err != nil || !ok || before.From != "/a" {
 			t.Errorf("%s took the place of %+v, %v, %v", text, before, ok, err)
 		}
 		if _, err := f.Remove(t.Context(), "/a.bck", versionlog.ExpectExists()); err != nil {
@@ -370,17 +371,17 @@ func TestHistoryOfPath(t *testing.T) {
 	}
 	f.WantHistory("/a", "created renamed created renamed modified created")
 	f.WantHistory("/a.bck", "deleted renamed deleted created renamed")
-	if v, err := f.Resolve(t.Context(), "/a", "1"); err != nil || v.ID != first.ID {
+	if v, err := history.Resolve(t.Context(), f.Store, "/a", "1"); err != nil || v.ID != first.ID {
 		t.Errorf("resolve 1: %+v, %v", v, err)
 	}
-	renamed, err := f.Resolve(t.Context(), "/a", "3")
+	renamed, err := history.Resolve(t.Context(), f.Store, "/a", "3")
 	if err != nil || renamed.Op != versionlog.OpRenamed {
 		t.Errorf("resolve 3: %+v, %v", renamed, err)
 	}
-	if v, err := f.Resolve(t.Context(), "/a", renamed.ID); err != nil || v.ID != renamed.ID {
+	if v, err := history.Resolve(t.Context(), f.Store, "/a", renamed.ID); err != nil || v.ID != renamed.ID {
 		t.Errorf("resolve %s: %+v, %v", renamed.ID, v, err)
 	}
-	if v, err := f.Resolve(t.Context(), "/a", "5"); !errors.Is(err, versionlog.ErrNotFound) {
+	if v, err := history.Resolve(t.Context(), f.Store, "/a", "5"); !errors.Is(err, versionlog.ErrNotFound) {
 		t.Errorf("resolve the deletion of /a.bck: %+v, %v", v, err)
 	}
 	head, err := f.Head(t.Context(), "/a")
@@ -398,7 +399,7 @@ func TestHistoryOfPath(t *testing.T) {
 	}
 	f.WantHistory("/a", "created deleted modified created renamed deleted created renamed modified created")
 	made := f.Put("/b", "b", versionlog.ExpectAbsent())
-	if before, ok, err := f.Replaced(t.Context(), "/b", made); err != nil || ok {
+	if before, ok, err := history.Replaced(t.Context(), f.Store, "/b", made); err != nil || ok {
 		t.Errorf("a new memory took the place of %+v, %v", before, err)
 	}
 }
@@ -421,7 +422,7 @@ func TestHistoryOfPathFollowsMemory(t *testing.T) {
 	rename("/x", "/a")
 	f.Put("/a", "here", versionlog.ExpectAny()) // 7
 	var seqs []uint64
-	for v, err := range f.History(t.Context(), "/a") {
+	for v, err := range history.Versions(t.Context(), f.Store, "/a") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -431,7 +432,7 @@ func TestHistoryOfPathFollowsMemory(t *testing.T) {
 		t.Errorf("the history of /a has %v, want %v", seqs, want)
 	}
 	for ref, want := range map[string]bool{"1": true, "3": true, "4": true, "5": false} {
-		if v, err := f.Resolve(t.Context(), "/a", ref); (err == nil) != want {
+		if v, err := history.Resolve(t.Context(), f.Store, "/a", ref); (err == nil) != want {
 			t.Errorf("resolve %s: %+v, %v", ref, v, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -83,7 +84,7 @@ func TestNamesFromBeforeTheRule(t *testing.T) {
 
 // Restore restores a version at a path.
 func (f *fixture) Restore(ctx context.Context, path string, v versionlog.Version) (versionlog.Version, error) {
-	c, err := f.Restoring(ctx, path, v)
+	c, err := history.Restoring(ctx, f.Store, path, v)
 	if err != nil {
 		return versionlog.Version{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -55,7 +56,7 @@ func PlanRestore(ctx context.Context, s *memory.Store, path string, seq uint64, 
 	if path == "/" {
 		w.live = map[string]bool{}
 	}
-	for d, err := range memory.SideBySide(now.Heads(ctx, path, ""), then.Heads(ctx, path, "")) {
+	for d, err := range history.SideBySide(now.Heads(ctx, path, ""), then.Heads(ctx, path, "")) {
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +96,7 @@ type restoring struct {
 }
 
 // add takes what is at one path now, which is From, and what was, in the order of the paths.
-func (w *restoring) add(d memory.Difference) {
+func (w *restoring) add(d history.Difference) {
 	w.found = true
 	v := d.From
 	if v == nil {

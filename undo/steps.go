@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"mneme/history"
 	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -21,7 +22,7 @@ func CheckSources(ctx context.Context, s *memory.Store, steps []Step, done func(
 	for len(steps) > 0 {
 		n, size := 0, int64(0)
 		var heads []*memory.Head
-		for n < len(steps) && (n == 0 || len(heads) < s.BatchSize() && size < memory.MaxReadAhead) {
+		for n < len(steps) && (n == 0 || len(heads) < s.BatchSize() && size < history.MaxReadAhead) {
 			if v := steps[n].Change.Source; v != nil {
 				heads, size = append(heads, memory.NewHead(v)), size+v.Size
 			}
@@ -96,19 +97,19 @@ type StepPatch struct {
 // StepPatches yields the patches of steps in their order, as Patches does.
 func StepPatches(ctx context.Context, s *memory.Store, steps []Step) iter.Seq2[StepPatch, error] {
 	return func(yield func(StepPatch, error) bool) {
-		var plain []memory.Difference
+		var plain []history.Difference
 		for i := range steps {
 			if d, ok := steps[i].difference(); ok {
 				plain = append(plain, d)
 			}
 		}
-		next, stop := iter.Pull2(s.Patches(ctx, plain))
+		next, stop := iter.Pull2(history.Patches(ctx, s, plain))
 		defer stop()
 		for _, step := range steps {
 			p := StepPatch{Step: step}
 			var err error
 			if _, ok := step.difference(); ok {
-				var f memory.FilePatch
+				var f history.FilePatch
 				f, err, _ = next()
 				p.Text = f.Text
 			} else if !isDirPath(step.Path()) {
@@ -122,7 +123,7 @@ func StepPatches(ctx context.Context, s *memory.Store, steps []Step) iter.Seq2[S
 }
 
 // difference returns what a step of a memory changes; false where one side is no version.
-func (s *Step) difference() (d memory.Difference, ok bool) {
+func (s *Step) difference() (d history.Difference, ok bool) {
 	if isDirPath(s.Path()) || s.To != nil && s.To.Source == nil {
 		return d, false
 	}
@@ -134,13 +135,13 @@ func (s *Step) difference() (d memory.Difference, ok bool) {
 
 // mergePatch is the patch of a step to a content that no version has yet.
 func mergePatch(ctx context.Context, s *memory.Store, step *Step) (string, error) {
-	to := memory.Side{Path: step.Path(), Label: s.Info().Slug + ":" + step.Path(), Text: step.To.Content}
+	to := history.Side{Path: step.Path(), Label: s.Info().Slug + ":" + step.Path(), Text: step.To.Content}
 	if step.From == nil {
-		return memory.Patch(memory.Side{}, to, false), nil
+		return history.Patch(history.Side{}, to, false), nil
 	}
 	data, err := s.Content(ctx, *step.From)
 	if err != nil {
 		return "", err
 	}
-	return memory.Patch(s.Side(step.From.Path, *step.From, data), to, true), nil
+	return history.Patch(history.SideOf(s, step.From.Path, *step.From, data), to, true), nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"mneme/cas"
 	"mneme/errkind"
+	"mneme/history"
 	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -151,7 +152,7 @@ func lives(ctx context.Context, s *memory.Store, u *Undo) (map[string]*life, err
 		if l.versions[0].Session != u.Session { // what was there before matters to nobody
 			continue
 		}
-		parent, ok, err := s.Parent(ctx, l.versions[0])
+		parent, ok, err := history.Parent(ctx, s, l.versions[0])
 		if err != nil {
 			return nil, err
 		}

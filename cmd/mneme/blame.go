@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/history"
 	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -32,7 +33,7 @@ Examples:
 func (c *blameCmd) Run(ctx context.Context, a *app) error {
 	return a.withVersion(ctx, c.Place, c.Version, func(st *memory.Store, p place, v versionlog.Version) error {
 		bar := a.progress("blame " + p.String())
-		blame, err := st.Blame(ctx, v, func(done, total int) { bar.show("lines", done, total) })
+		blame, err := history.Blame(ctx, st, v, func(done, total int) { bar.show("lines", done, total) })
 		bar.clear()
 		if err != nil {
 			return err
@@ -44,7 +45,7 @@ func (c *blameCmd) Run(ctx context.Context, a *app) error {
 	})
 }
 
-func printBlame(a *app, b *memory.Blamed) {
+func printBlame(a *app, b *history.Blamed) {
 	seqs, names, numbers := 0, 0, len(strconv.Itoa(len(b.Lines)))
 	for _, line := range b.Lines {
 		seqs = max(seqs, len(blameSeq(&line)))
@@ -63,7 +64,7 @@ func printBlame(a *app, b *memory.Blamed) {
 }
 
 // blameSeq is the sequence number of a line's version, with a mark where it may be of another.
-func blameSeq(line *memory.BlamedLine) string {
+func blameSeq(line *history.BlamedLine) string {
 	seq := strconv.FormatUint(line.By.Seq, 10)
 	if line.Unsure {
 		seq = "?" + seq
@@ -91,7 +92,7 @@ type blameJSON struct {
 	Text      string            `json:"text"` // with its end
 }
 
-func printBlameJSON(a *app, st *memory.Store, b *memory.Blamed) error {
+func printBlameJSON(a *app, st *memory.Store, b *history.Blamed) error {
 	for i, line := range b.Lines {
 		v := line.By
 		if err := a.printJSON(blameJSON{

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"mneme/backend"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/session/conflict"
@@ -124,7 +125,7 @@ func (c *conflictsShowCmd) Run(ctx context.Context, a *app) error {
 			{"Session", about.Session}, {"Why", whyOf(about)}, {"Based on", side(about.Base)}, {"Instead", side(about.Theirs)},
 		})
 		a.printf("\n")
-		a.printDiff(memory.Diff("theirs", "yours", texts.Theirs, texts.Yours))
+		a.printDiff(history.Diff("theirs", "yours", texts.Theirs, texts.Yours))
 		return nil
 	})
 }
@@ -177,7 +178,7 @@ func (c *conflictsDiffCmd) Run(ctx context.Context, a *app) error {
 		if c.Base {
 			name, from = conflict.BaseFile, texts.Base
 		}
-		diff := memory.Diff(name, conflict.YoursFile, from, texts.Yours)
+		diff := history.Diff(name, conflict.YoursFile, from, texts.Yours)
 		if a.json {
 			return a.printJSON(struct {
 				conflict.About

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mneme/errkind"
+	"mneme/history"
 	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -155,7 +156,7 @@ func (c *diffCmd) print(ctx context.Context, a *app, st *memory.Store, from, to 
 
 func (c *diffCmd) printDiff(a *app, st *memory.Store, from, to *versionlog.Version, diff string, gone error) error {
 	if a.json {
-		j := newDiffJSON(st, memory.Difference{From: from, To: to}, diff)
+		j := newDiffJSON(st, history.Difference{From: from, To: to}, diff)
 		j.BeforeGone = whyGone(gone)
 		return a.printJSON(j)
 	}
@@ -174,11 +175,11 @@ func (c *diffCmd) trees(ctx context.Context, a *app, st *memory.Store, path stri
 	var states [2]versionlog.State
 	now := time.Now()
 	for i, text := range []string{cmp.Or(c.From, "HEAD~1"), cmp.Or(c.To, "HEAD")} {
-		point, err := memory.ParsePoint(text, now)
+		point, err := history.ParsePoint(text, now)
 		if err != nil {
 			return err
 		}
-		seq, err := st.ResolvePoint(ctx, point)
+		seq, err := history.ResolvePoint(ctx, st, point)
 		if err == nil {
 			states[i], err = st.At(ctx, seq)
 		}
@@ -186,14 +187,14 @@ func (c *diffCmd) trees(ctx context.Context, a *app, st *memory.Store, path stri
 			return err
 		}
 	}
-	differences, err := st.Differences(ctx, states[0], states[1], path)
+	differences, err := history.Differences(ctx, st, states[0], states[1], path)
 	if err != nil {
 		return err
 	}
 	var gone []error
 	err = a.page(func() error {
 		added, removed := 0, 0
-		for p, err := range st.Patches(ctx, differences) {
+		for p, err := range history.Patches(ctx, st, differences) {
 			unreadable := isUnreadable(err)
 			if unreadable {
 				gone = append(gone, err)
@@ -238,7 +239,7 @@ func (c *diffCmd) trees(ctx context.Context, a *app, st *memory.Store, path stri
 }
 
 // changeOf is what was done to a memory between two states, and its name.
-func changeOf(d memory.Difference) (op versionlog.Op, name string) {
+func changeOf(d history.Difference) (op versionlog.Op, name string) {
 	switch {
 	case d.From == nil:
 		return versionlog.OpCreated, d.To.Path
@@ -251,7 +252,7 @@ func changeOf(d memory.Difference) (op versionlog.Op, name string) {
 }
 
 func replacedBy(ctx context.Context, st *memory.Store, path string, v versionlog.Version) (*versionlog.Version, error) {
-	before, ok, err := st.Replaced(ctx, path, v)
+	before, ok, err := history.Replaced(ctx, st, path, v)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -266,7 +267,7 @@ func isUnreadable(err error) bool {
 // diffVersions returns the patch between two versions. A deletion, a
 // directory and nil are no file.
 func diffVersions(ctx context.Context, st *memory.Store, from, to *versionlog.Version) (string, error) {
-	var sides [2]memory.Side
+	var sides [2]history.Side
 	for i, v := range []*versionlog.Version{from, to} {
 		if v == nil || !v.Live() || v.IsDir() {
 			continue
@@ -279,9 +280,9 @@ func diffVersions(ctx context.Context, st *memory.Store, from, to *versionlog.Ve
 		if i == 0 && to != nil && v.MemoryID != to.MemoryID && v.At(to.Path) {
 			path = to.Path // it was renamed away to make room for the other
 		}
-		sides[i] = st.Side(path, *v, data)
+		sides[i] = history.SideOf(st, path, *v, data)
 	}
-	return memory.Patch(sides[0], sides[1], from != nil && to != nil && from.MemoryID == to.MemoryID), nil
+	return history.Patch(sides[0], sides[1], from != nil && to != nil && from.MemoryID == to.MemoryID), nil
 }
 
 // changeTo returns the patch by which v came of the version before it, which may be nil. Where the
@@ -321,7 +322,7 @@ type diffJSON struct {
 	Unreadable string `json:"unreadable,omitempty"`  // why there is no diff
 }
 
-func newDiffJSON(st *memory.Store, d memory.Difference, diff string) diffJSON {
+func newDiffJSON(st *memory.Store, d history.Difference, diff string) diffJSON {
 	j := diffJSON{Diff: diff}
 	if d.From != nil {
 		v := jsonview.NewVersion(st.Info().ID, *d.From)

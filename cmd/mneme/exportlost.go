@@ -8,6 +8,7 @@ import (
 
 	"mneme/backend"
 	"mneme/cas"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -39,10 +40,10 @@ func (a *app) warnLost(store string, v versionlog.Version) {
 // withStoreAt opens the store that ref means for reading, as it was at a point, for the time
 // of do; "" is as it is.
 func (a *app) withStoreAt(ctx context.Context, ref, at string, do func(*backend.Library, *memory.Store) error) error {
-	var point memory.Point
+	var point history.Point
 	if at != "" {
 		var err error
-		if point, err = memory.ParsePoint(at, time.Now()); err != nil {
+		if point, err = history.ParsePoint(at, time.Now()); err != nil {
 			return err
 		}
 	}
@@ -52,7 +53,7 @@ func (a *app) withStoreAt(ctx context.Context, ref, at string, do func(*backend.
 			return err
 		}
 		if at != "" {
-			seq, err := st.ResolvePoint(ctx, point)
+			seq, err := history.ResolvePoint(ctx, st, point)
 			if err != nil {
 				return err
 			}

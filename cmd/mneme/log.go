@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/history"
 	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -78,16 +79,16 @@ func (c *logCmd) Run(ctx context.Context, a *app) error {
 }
 
 // query is what the flags ask for.
-func (c *logCmd) query() (q memory.Query, err error) {
-	q = memory.Query{Session: c.Session, Actor: c.Actor, Op: versionlog.Op(c.Operation), Text: c.Grep, Unread: &memory.Unread{}}
+func (c *logCmd) query() (q history.Query, err error) {
+	q = history.Query{Session: c.Session, Actor: c.Actor, Op: versionlog.Op(c.Operation), Text: c.Grep, Unread: &history.Unread{}}
 	now := time.Now()
 	if c.Since != "" {
-		if q.From, _, err = memory.ParseTime(c.Since, now); err != nil {
+		if q.From, _, err = history.ParseTime(c.Since, now); err != nil {
 			return q, usagef("--since: %w", err)
 		}
 	}
 	if c.Until != "" {
-		if _, q.To, err = memory.ParseTime(c.Until, now); err != nil {
+		if _, q.To, err = history.ParseTime(c.Until, now); err != nil {
 			return q, usagef("--until: %w", err)
 		}
 	}
@@ -102,7 +103,7 @@ func (c *logCmd) limit(a *app) int {
 	return int(c.N)
 }
 
-func (c *logCmd) print(ctx context.Context, a *app, st *memory.Store, path string, q memory.Query) error {
+func (c *logCmd) print(ctx context.Context, a *app, st *memory.Store, path string, q history.Query) error {
 	bar := a.progress("log " + st.Info().Slug)
 	q.Progress = func(done, total int) { bar.show("commits", done, total) }
 	entries, subject, err := c.entries(ctx, st, path, q)
@@ -141,9 +142,9 @@ func (c *logCmd) print(ctx context.Context, a *app, st *memory.Store, path strin
 
 // entries are those of a store, of a directory, or of a memory, and the column of the table in
 // which these differ.
-func (c *logCmd) entries(ctx context.Context, st *memory.Store, path string, q memory.Query) (iter.Seq2[memory.Entry, error], string, error) {
+func (c *logCmd) entries(ctx context.Context, st *memory.Store, path string, q history.Query) (iter.Seq2[history.Entry, error], string, error) {
 	if path == "/" {
-		return st.LogDir(ctx, path, q), "PATH", nil
+		return history.LogDir(ctx, st, path, q), "PATH", nil
 	}
 	memoryPath, from, err := splitVersion(ctx, st, path)
 	if err != nil {
@@ -155,12 +156,12 @@ func (c *logCmd) entries(ctx context.Context, st *memory.Store, path string, q m
 			return nil, "", err
 		}
 		if isDir {
-			return st.LogDir(ctx, path, q), "PATH", nil
+			return history.LogDir(ctx, st, path, q), "PATH", nil
 		}
-		return st.LogMemory(ctx, path, 0, q), "VERSION", nil
+		return history.LogMemory(ctx, st, path, 0, q), "VERSION", nil
 	}
-	begin, err := st.Resolve(ctx, memoryPath, from)
-	return st.LogMemory(ctx, memoryPath, begin.Seq, q), "VERSION", err
+	begin, err := history.Resolve(ctx, st, memoryPath, from)
+	return history.LogMemory(ctx, st, memoryPath, begin.Seq, q), "VERSION", err
 }
 
 // logPrinter prints entries as they come, with what their versions changed if that is asked for.
@@ -176,7 +177,7 @@ type logPrinter struct {
 // tableRows is how many rows are laid out together.
 const tableRows = 500
 
-func (l *logPrinter) entry(e memory.Entry) error {
+func (l *logPrinter) entry(e history.Entry) error {
 	switch {
 	case l.a.json:
 		return l.json(e)
@@ -198,7 +199,7 @@ func (l *logPrinter) flush() error {
 	return l.a.out.Flush()
 }
 
-func (l *logPrinter) rows(e memory.Entry) {
+func (l *logPrinter) rows(e history.Entry) {
 	if e.Commit == nil {
 		v := e.Versions[0]
 		row := logRow(v, v.ID)
@@ -224,7 +225,7 @@ func (l *logPrinter) rows(e memory.Entry) {
 }
 
 // changes prints an entry with a line for each version and what that changed.
-func (l *logPrinter) changes(e memory.Entry) error {
+func (l *logPrinter) changes(e history.Entry) error {
 	if l.some {
 		l.a.printf("\n")
 	}
@@ -291,7 +292,7 @@ func (l *logPrinter) diff(v *versionlog.Version) (diff string, gone error, reada
 	return diff, gone, err == nil, err
 }
 
-func (l *logPrinter) json(e memory.Entry) error {
+func (l *logPrinter) json(e history.Entry) error {
 	var versions []loggedJSON
 	for i := range e.Versions {
 		v := &e.Versions[i]

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/history"
 	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -17,7 +18,7 @@ func checkAsOf(asOf string, keep bool) error {
 		return nil
 	}
 	now := time.Now()
-	point, err := memory.ParsePoint(asOf, now)
+	point, err := history.ParsePoint(asOf, now)
 	if err != nil {
 		return usagef("--as-of: %v", err)
 	}
@@ -29,7 +30,7 @@ func checkAsOf(asOf string, keep bool) error {
 
 // openPast opens stores as they were at a point, each at its own commit.
 func openPast(ctx context.Context, lib *backend.Library, wanted []wantedStore, asOf string) ([]*memory.Store, error) {
-	point, err := memory.ParsePoint(asOf, time.Now())
+	point, err := history.ParsePoint(asOf, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,7 @@ func openPast(ctx context.Context, lib *backend.Library, wanted []wantedStore, a
 		return nil, err
 	}
 	for i, st := range stores {
-		seq, err := st.ResolvePoint(ctx, point)
+		seq, err := history.ResolvePoint(ctx, st, point)
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/history"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/undo"
@@ -81,13 +82,13 @@ func (c *restoreCmd) toPoint(ctx context.Context, a *app) error {
 	if err := p.toChange(); err != nil {
 		return err
 	}
-	point, err := memory.ParsePoint(c.At, time.Now())
+	point, err := history.ParsePoint(c.At, time.Now())
 	if err != nil {
 		return err
 	}
 	if c.DryRun {
 		return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
-			seq, err := st.ResolvePoint(ctx, point)
+			seq, err := history.ResolvePoint(ctx, st, point)
 			if err != nil {
 				return err
 			}
@@ -106,7 +107,7 @@ func (c *restoreCmd) toPoint(ctx context.Context, a *app) error {
 		})
 	}
 	return a.withSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
-		seq, err := st.ResolvePoint(ctx, point)
+		seq, err := history.ResolvePoint(ctx, st, point)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mneme/errkind"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/secrets"
 )
@@ -37,7 +38,7 @@ func (c *scanCmd) Run(ctx context.Context, a *app) error {
 	}
 	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
 		bar := a.progress("scan " + p.String())
-		found, err := st.Scan(ctx, p.path, func(done, total int) { bar.show("commits", done, total) })
+		found, err := history.Scan(ctx, st, p.path, func(done, total int) { bar.show("commits", done, total) })
 		bar.clear()
 		if err != nil {
 			return err
@@ -80,7 +81,7 @@ func (c *scanCmd) Run(ctx context.Context, a *app) error {
 }
 
 // printLeak prints where a content has credentials, and how its versions are erased.
-func (a *app) printLeak(slug string, l *memory.Leak) error {
+func (a *app) printLeak(slug string, l *history.Leak) error {
 	first := &l.Versions[0]
 	for _, f := range l.Found {
 		a.printf("%s:%s:%d: %s (%s)\n", slug, maskedPath(first.Path), f.Line, f.Rule, f.Masked)
@@ -117,7 +118,7 @@ type leakVersionJSON struct {
 	Seq  uint64 `json:"seq"`
 }
 
-func newLeakJSON(l *memory.Leak) leakJSON {
+func newLeakJSON(l *history.Leak) leakJSON {
 	j := leakJSON{Type: "leak", Found: l.Found, Live: l.Live}
 	for i := range l.Versions {
 		v := &l.Versions[i]

@@ -5,12 +5,13 @@ import (
 	"math"
 	"strings"
 
+	"mneme/history"
 	"mneme/memory"
 	"mneme/secrets"
 )
 
 // printMention prints where a text that is no content has credentials, and what can be done.
-func (a *app) printMention(slug string, m *memory.Mention) error {
+func (a *app) printMention(slug string, m *history.Mention) error {
 	what := m.What
 	switch what {
 	case memory.MentionPath, memory.MentionMessage:
@@ -52,6 +53,6 @@ type mentionJSON struct {
 	Versions []string          `json:"versions,omitempty"`
 }
 
-func newMentionJSON(m *memory.Mention) mentionJSON {
+func newMentionJSON(m *history.Mention) mentionJSON {
 	return mentionJSON{"mention", withoutSecrets(m.What), m.Found, m.Commits, m.Versions}
 }

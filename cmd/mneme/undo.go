@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/undo"
@@ -44,9 +45,9 @@ func (c *undoCmd) Run(ctx context.Context, a *app) error {
 	if err := p.toChange(); err != nil {
 		return err
 	}
-	var since *memory.Point
+	var since *history.Point
 	if c.Since != "" {
-		point, err := memory.ParsePoint(c.Since, time.Now())
+		point, err := history.ParsePoint(c.Since, time.Now())
 		if err != nil {
 			return fmt.Errorf("--since: %w", err)
 		}
@@ -64,7 +65,7 @@ func (c *undoCmd) Run(ctx context.Context, a *app) error {
 		}
 		from := uint64(0)
 		if since != nil {
-			if from, err = st.ResolvePoint(ctx, *since); err != nil {
+			if from, err = history.ResolvePoint(ctx, st, *since); err != nil {
 				return err
 			}
 		}

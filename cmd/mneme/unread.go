@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"mneme/memory"
+	"mneme/history"
 )
 
 // unreadJSON counts versions whose content could not be searched.
@@ -14,8 +14,8 @@ type unreadJSON struct {
 }
 
 // warnUnread says on standard error what a search could not look at.
-func (a *app) warnUnread(u memory.Unread) error {
-	if u == (memory.Unread{}) {
+func (a *app) warnUnread(u history.Unread) error {
+	if u == (history.Unread{}) {
 		return nil
 	}
 	if a.json {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -18,17 +19,17 @@ const versionPrefix = "memver_"
 // sequence number of a version, or any other point, at which it is the version that was there.
 func resolveVersion(ctx context.Context, st *memory.Store, path, ref string) (versionlog.Version, error) {
 	if _, err := strconv.ParseUint(ref, 10, 64); err == nil || strings.HasPrefix(ref, versionPrefix) {
-		return st.Resolve(ctx, path, ref)
+		return history.Resolve(ctx, st, path, ref)
 	}
-	point, err := memory.ParsePoint(ref, time.Now())
+	point, err := history.ParsePoint(ref, time.Now())
 	if err != nil {
-		return st.Resolve(ctx, path, ref) // it says what a version is
+		return history.Resolve(ctx, st, path, ref) // it says what a version is
 	}
-	seq, err := st.ResolvePoint(ctx, point)
+	seq, err := history.ResolvePoint(ctx, st, point)
 	if err != nil {
 		return versionlog.Version{}, err
 	}
-	return st.AsOf(ctx, path, seq)
+	return history.AsOf(ctx, st, path, seq)
 }
 
 func versionRef(ctx context.Context, st *memory.Store, path, ref string) (*versionlog.Version, error) {
@@ -67,7 +68,7 @@ func (a *app) withVersion(ctx context.Context, at, ref string, do func(*memory.S
 // newestVersion returns the last thing that happened to the memory at path,
 // which may be its deletion.
 func newestVersion(ctx context.Context, st *memory.Store, path string) (*versionlog.Version, error) {
-	for v, err := range st.History(ctx, path) {
+	for v, err := range history.Versions(ctx, st, path) {
 		return &v, err
 	}
 	return nil, fmt.Errorf("%s:%s: %w", st.Info().Slug, path, versionlog.ErrNotFound)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"mneme/history"
 	"mneme/internal/quote"
 	"mneme/jsonview"
 	"mneme/memory"
@@ -36,9 +37,9 @@ func (c *whyCmd) Run(ctx context.Context, a *app) error {
 	}
 	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
 		bar := a.progress("why " + p.String())
-		first, unread, err := st.FirstSaid(ctx, p.path, c.Text, func(done, total int) { bar.show("commits", done, total) })
+		first, unread, err := history.FirstSaid(ctx, st, p.path, c.Text, func(done, total int) { bar.show("commits", done, total) })
 		bar.clear()
-		if errors.Is(err, memory.ErrNeverSaid) {
+		if errors.Is(err, history.ErrNeverSaid) {
 			return errors.Join(fmt.Errorf("%s: %w", quote.Name(c.Text), err), a.warnUnread(unread))
 		}
 		if err != nil {
@@ -48,14 +49,14 @@ func (c *whyCmd) Run(ctx context.Context, a *app) error {
 			return c.json(ctx, a, st, p.path, first, unread)
 		}
 		c.print(a, st, first)
-		if unread != (memory.Unread{}) {
+		if unread != (history.Unread{}) {
 			a.printf("An earlier version may have said it: some could not be searched.\n")
 		}
 		if err := a.out.Flush(); err != nil { // the rest may take a while
 			return err
 		}
-		still, n := memory.Unread{}, 0
-		for v, err := range st.StillSay(ctx, p.path, first.MemoryID, c.Text, &still) {
+		still, n := history.Unread{}, 0
+		for v, err := range history.StillSay(ctx, st, p.path, first.MemoryID, c.Text, &still) {
 			if err != nil {
 				return err
 			}
@@ -67,7 +68,7 @@ func (c *whyCmd) Run(ctx context.Context, a *app) error {
 		if n == 0 {
 			a.printf("\nNo memory says it any more.\n")
 		}
-		return a.warnUnread(memory.Unread{Redacted: unread.Redacted + still.Redacted, Lost: unread.Lost + still.Lost})
+		return a.warnUnread(history.Unread{Redacted: unread.Redacted + still.Redacted, Lost: unread.Lost + still.Lost})
 	})
 }
 
@@ -94,10 +95,10 @@ type whyJSON struct {
 	Unread unreadJSON       `json:"unread"`
 }
 
-func (c *whyCmd) json(ctx context.Context, a *app, st *memory.Store, path string, first versionlog.Version, unread memory.Unread) error {
+func (c *whyCmd) json(ctx context.Context, a *app, st *memory.Store, path string, first versionlog.Version, unread history.Unread) error {
 	id := st.Info().ID
 	j := whyJSON{Type: "origin", Text: c.Text, First: jsonview.NewVersion(id, first), Still: []memoryJSON{}}
-	for v, err := range st.StillSay(ctx, path, first.MemoryID, c.Text, &unread) {
+	for v, err := range history.StillSay(ctx, st, path, first.MemoryID, c.Text, &unread) {
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
@@ -89,7 +90,7 @@ func (f *Fixture) WantContent(path, want string) versionlog.Version {
 func (f *Fixture) WantHistory(path, want string) {
 	f.T.Helper()
 	var ops []string
-	for v, err := range f.History(f.T.Context(), path) {
+	for v, err := range history.Versions(f.T.Context(), f.Store, path) {
 		if err != nil {
 			f.T.Fatalf("history of %s: %v", path, err)
 		}

@@ -1,4 +1,4 @@
-package memory
+package history
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -20,7 +21,7 @@ type Difference struct {
 // Differences returns the memories at and below a path that differ between two states, in the
 // order of their paths. It holds what differs in memory, not the states. Directories are passed
 // over, as they have no content.
-func (s *Store) Differences(ctx context.Context, from, to versionlog.State, path string) ([]Difference, error) {
+func Differences(ctx context.Context, s *memory.Store, from, to versionlog.State, path string) ([]Difference, error) {
 	var all []Difference
 	gone := map[string]int{} // by memory id: where in all it is only in from
 	came := map[string]int{}
@@ -105,15 +106,15 @@ type FilePatch struct {
 // Patches yields the patches of differences in their order. It reads their contents together, as
 // many as are worth it. Where a content is lost or was erased, the difference comes with the error,
 // without a text, and the next one follows.
-func (s *Store) Patches(ctx context.Context, differences []Difference) iter.Seq2[FilePatch, error] {
+func Patches(ctx context.Context, s *memory.Store, differences []Difference) iter.Seq2[FilePatch, error] {
 	return func(yield func(FilePatch, error) bool) {
 		for len(differences) > 0 {
-			var heads []*Head
+			var heads []*memory.Head
 			n, size := 0, int64(0)
 			for n < len(differences) && (n == 0 || len(heads) < s.BatchSize() && size < MaxReadAhead) {
 				for _, v := range []*versionlog.Version{differences[n].From, differences[n].To} {
 					if v != nil {
-						heads, size = append(heads, NewHead(v)), size+v.Size
+						heads, size = append(heads, memory.NewHead(v)), size+v.Size
 					}
 				}
 				n++
@@ -133,10 +134,10 @@ func (s *Store) Patches(ctx context.Context, differences []Difference) iter.Seq2
 							gone = err
 						}
 					}
-					sides[i] = s.Side(v.Path, *v, data)
+					sides[i] = SideOf(s, v.Path, *v, data)
 				}
 				if gone != nil {
-					if !yield(FilePatch{Difference: d}, gone) || !IsLost(gone) && !errors.Is(gone, ErrRedacted) {
+					if !yield(FilePatch{Difference: d}, gone) || !memory.IsLost(gone) && !errors.Is(gone, memory.ErrRedacted) {
 						return
 					}
 					continue
@@ -151,6 +152,6 @@ func (s *Store) Patches(ctx context.Context, differences []Difference) iter.Seq2
 }
 
 // Side returns the side of a patch that is a version at a path.
-func (s *Store) Side(path string, v versionlog.Version, content []byte) Side {
-	return Side{Path: path, Label: fmt.Sprintf("%s:%s@%d", s.info.Slug, v.Path, v.Seq), Text: content}
+func SideOf(s *memory.Store, path string, v versionlog.Version, content []byte) Side {
+	return Side{Path: path, Label: fmt.Sprintf("%s:%s@%d", s.Info().Slug, v.Path, v.Seq), Text: content}
 }

@@ -1,4 +1,4 @@
-package memory
+package history
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"mneme/errkind"
 	"mneme/internal/quote"
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -80,7 +81,7 @@ func (p Point) Fixed(now time.Time) bool {
 // ResolvePoint returns the sequence number of the newest commit that a point has, 0 before the
 // first. A time in the future has the newest commit. versionlog.ErrNotFound: the store has
 // no such commit.
-func (s *Store) ResolvePoint(ctx context.Context, p Point) (uint64, error) {
+func ResolvePoint(ctx context.Context, s *memory.Store, p Point) (uint64, error) {
 	if p.kind == pointTime {
 		return s.SeqAt(ctx, p.at)
 	}
@@ -89,7 +90,7 @@ func (s *Store) ResolvePoint(ctx context.Context, p Point) (uint64, error) {
 		return 0, err
 	}
 	if p.n > tip.Seq {
-		return 0, fmt.Errorf("%s: %s: %w; the newest commit has sequence number %d", s.info.Slug, p, versionlog.ErrNotFound, tip.Seq)
+		return 0, fmt.Errorf("%s: %s: %w; the newest commit has sequence number %d", s.Info().Slug, p, versionlog.ErrNotFound, tip.Seq)
 	}
 	if p.kind == pointBack {
 		return tip.Seq - p.n, nil
@@ -100,16 +101,16 @@ func (s *Store) ResolvePoint(ctx context.Context, p Point) (uint64, error) {
 // AsOf returns the newest version in the History of a path that the commit of a sequence number
 // made, or one before it; of several of one commit the one that its number means.
 // versionlog.ErrNotFound.
-func (s *Store) AsOf(ctx context.Context, path string, seq uint64) (versionlog.Version, error) {
-	for v, err := range s.History(ctx, path) {
+func AsOf(ctx context.Context, s *memory.Store, path string, seq uint64) (versionlog.Version, error) {
+	for v, err := range Versions(ctx, s, path) {
 		if err != nil {
 			return v, err
 		}
 		if v.Seq <= seq {
-			return s.Resolve(ctx, path, strconv.FormatUint(v.Seq, 10))
+			return Resolve(ctx, s, path, strconv.FormatUint(v.Seq, 10))
 		}
 	}
-	return versionlog.Version{}, s.noVersion(ctx, path, strconv.FormatUint(seq, 10))
+	return versionlog.Version{}, noVersion(ctx, s, path, strconv.FormatUint(seq, 10))
 }
 
 // times are the forms of a time that name a day, a minute or a second, whole.

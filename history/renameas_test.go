@@ -1,9 +1,10 @@
-package memory_test
+package history_test
 
 import (
 	"errors"
 	"testing"
 
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -25,7 +26,7 @@ func TestRenameWithContent(t *testing.T) {
 	f.WantContent("/d/b", "one\nthree\n")
 	f.wantBlame("/d/b", "1 2")
 	for text, want := range map[string]string{"one": "1/a", "two": "2/d/b 1/a", "three": "2/d/b"} {
-		if got := f.logOf("/", memory.Query{Text: text}); got != want {
+		if got := f.logOf("/", history.Query{Text: text}); got != want {
 			t.Errorf("log of %q: %s, want %s", text, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package memory_test
+package history_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/history"
 	"mneme/internal/testing/memtest"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -28,7 +29,7 @@ func (f *fixture) blame(path string) string {
 
 func (f *fixture) blameOf(v versionlog.Version) string {
 	f.T.Helper()
-	b, err := f.Blame(f.T.Context(), v, nil)
+	b, err := history.Blame(f.T.Context(), f.Store, v, nil)
 	if err != nil {
 		f.T.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func TestBlame(t *testing.T) {
 		{"back from the dead", func(f *fixture) {
 			v := f.Put("/f", "a\nb\n", any)
 			f.Delete("/f")
-			change, err := f.Restoring(f.T.Context(), "/f", v)
+			change, err := history.Restoring(f.T.Context(), f.Store, "/f", v)
 			if err == nil {
 				_, err = f.Batch(f.T.Context(), []memory.Change{change}, nil)
 			}
@@ -145,7 +146,7 @@ func TestBlameRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range []versionlog.Version{binary, gone} {
-		if _, err := f.Blame(t.Context(), v, nil); !errors.Is(err, memory.ErrBadVersion) {
+		if _, err := history.Blame(t.Context(), f.Store, v, nil); !errors.Is(err, memory.ErrBadVersion) {
 			t.Errorf("the blame of a %s version: %v, want ErrBadVersion", v.Op, err)
 		}
 	}
@@ -159,7 +160,7 @@ func TestBlameReadsLittle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := lib.Open(t.Context(), info.ID, author)
+	st, err := lib.Open(t.Context(), info.ID, memtest.Author)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +172,7 @@ func TestBlameReadsLittle(t *testing.T) {
 	}
 	blobs.gets = 0
 	shown := 0
-	if _, err := st.Blame(t.Context(), last, func(done, total int) { shown = done*10 + total }); err != nil {
+	if _, err := history.Blame(t.Context(), st, last, func(done, total int) { shown = done*10 + total }); err != nil {
 		t.Fatal(err)
 	}
 	if blobs.gets != 4 { // the last one of them says that a is new in the third version

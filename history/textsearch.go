@@ -1,4 +1,4 @@
-package memory
+package history
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"mneme/cas"
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -26,7 +27,7 @@ var ErrNeverSaid = fmt.Errorf("no version says that: %w", versionlog.ErrNotFound
 // textCounter counts something in contents. It reads each of them once, as long as it has not
 // looked at very many.
 type textCounter struct {
-	s      *Store
+	s      *memory.Store
 	count  func(d cas.Digest, content []byte) int
 	counts map[cas.Digest]int // lost: there is no such content
 }
@@ -38,12 +39,12 @@ const (
 	searchGroup  = 64       // versions
 )
 
-func newTextCounter(s *Store, text string) *textCounter {
+func newTextCounter(s *memory.Store, text string) *textCounter {
 	return newCounter(s, func(_ cas.Digest, content []byte) int { return bytes.Count(content, []byte(text)) })
 }
 
 // newCounter returns what counts by count, which is called once for each content at a time.
-func newCounter(s *Store, count func(cas.Digest, []byte) int) *textCounter {
+func newCounter(s *memory.Store, count func(cas.Digest, []byte) int) *textCounter {
 	return &textCounter{s: s, count: count, counts: map[cas.Digest]int{}}
 }
 
@@ -53,7 +54,7 @@ func (t *textCounter) read(ctx context.Context, versions []versionlog.Version) e
 	if len(t.counts) > maxCounts {
 		clear(t.counts)
 	}
-	size, batch, bytes := t.s.BatchSize(), []*Head(nil), int64(0)
+	size, batch, bytes := t.s.BatchSize(), []*memory.Head(nil), int64(0)
 	asked := map[cas.Digest]bool{}
 	for i := range versions {
 		v := &versions[i]
@@ -67,16 +68,16 @@ func (t *textCounter) read(ctx context.Context, versions []versionlog.Version) e
 			batch, bytes = nil, 0
 		}
 		asked[v.Digest] = true
-		batch, bytes = append(batch, NewHead(v)), bytes+v.Size
+		batch, bytes = append(batch, memory.NewHead(v)), bytes+v.Size
 	}
 	return t.readBatch(ctx, batch)
 }
 
-func (t *textCounter) readBatch(ctx context.Context, heads []*Head) error {
+func (t *textCounter) readBatch(ctx context.Context, heads []*memory.Head) error {
 	for i, data := range t.s.Contents(ctx, heads) {
 		if data == nil && heads[i].Size() > 0 {
 			var err error
-			if data, err = t.s.ContentOf(ctx, heads[i]); IsLost(err) {
+			if data, err = t.s.ContentOf(ctx, heads[i]); memory.IsLost(err) {
 				t.counts[heads[i].Digest()] = lost
 				continue
 			} else if err != nil {
@@ -115,9 +116,9 @@ func (u *Unread) skip(v *versionlog.Version, count int) bool {
 // counts the versions before that one which cannot be searched; contents that are no text are
 // searched, too. Progress, unless nil, is called with how many commits it has looked at.
 // ErrNeverSaid.
-func (s *Store) FirstSaid(ctx context.Context, path, text string, progress func(done, total int)) (first versionlog.Version, unread Unread, err error) {
+func FirstSaid(ctx context.Context, s *memory.Store, path, text string, progress func(done, total int)) (first versionlog.Version, unread Unread, err error) {
 	t := newTextCounter(s, text)
-	groups := s.oldestFirst(ctx, path, nil, progress)
+	groups := oldestFirst(ctx, s, path, nil, progress)
 	for group, err := range groups {
 		if err != nil {
 			return first, unread, err
@@ -132,16 +133,16 @@ func (s *Store) FirstSaid(ctx context.Context, path, text string, progress func(
 			}
 		}
 	}
-	return first, unread, fmt.Errorf("store %s: %w", s.info.Slug, ErrNeverSaid)
+	return first, unread, fmt.Errorf("store %s: %w", s.Info().Slug, ErrNeverSaid)
 }
 
 // oldestFirst yields the versions at and below a path in groups, the oldest first. Where it walks
 // over the commits for that, each, unless nil, is called with every one.
-func (s *Store) oldestFirst(ctx context.Context, path string, each func(*versionlog.Commit), progress func(done, total int)) iter.Seq2[[]versionlog.Version, error] {
+func oldestFirst(ctx context.Context, s *memory.Store, path string, each func(*versionlog.Commit), progress func(done, total int)) iter.Seq2[[]versionlog.Version, error] {
 	return func(yield func([]versionlog.Version, error) bool) {
 		if path != "/" {
 			var history []versionlog.Version
-			for v, err := range s.History(ctx, path) {
+			for v, err := range Versions(ctx, s, path) {
 				if errors.Is(err, versionlog.ErrNotFound) {
 					break
 				}
@@ -214,7 +215,7 @@ func IsWithin(path, prefix string) bool {
 // StillSay yields the live memories at and below a path that hold a text, in the order of
 // their paths, and behind them the memory of an id, if it has moved elsewhere; "" is none.
 // Unread counts those that cannot be searched.
-func (s *Store) StillSay(ctx context.Context, path, memoryID, text string, unread *Unread) iter.Seq2[versionlog.Version, error] {
+func StillSay(ctx context.Context, s *memory.Store, path, memoryID, text string, unread *Unread) iter.Seq2[versionlog.Version, error] {
 	return func(yield func(versionlog.Version, error) bool) {
 		t := newTextCounter(s, text)
 		var group []versionlog.Version
@@ -242,7 +243,7 @@ func (s *Store) StillSay(ctx context.Context, path, memoryID, text string, unrea
 			}
 		}
 		if memoryID != "" {
-			v, err := s.log.Newest(ctx, s.info.ID, memoryID)
+			v, err := s.Log().Newest(ctx, s.Info().ID, memoryID)
 			switch {
 			case err != nil:
 				yield(v, err)
@@ -260,7 +261,7 @@ const parentLookups = 16
 
 // parents returns the versions that versions replaced, by their ids. One that the log does not
 // have is missing.
-func (s *Store) parents(ctx context.Context, versions []versionlog.Version) (map[string]*versionlog.Version, error) {
+func parents(ctx context.Context, s *memory.Store, versions []versionlog.Version) (map[string]*versionlog.Version, error) {
 	found := map[string]*versionlog.Version{}
 	for i := range versions {
 		found[versions[i].ID] = &versions[i]
@@ -285,7 +286,7 @@ func (s *Store) parents(ctx context.Context, versions []versionlog.Version) (map
 	for range min(slots, len(wanted)) {
 		work.Go(func() {
 			for id := range next {
-				v, err := s.log.Version(ctx, s.info.ID, id)
+				v, err := s.Log().Version(ctx, s.Info().ID, id)
 				mu.Lock()
 				switch {
 				case err == nil:

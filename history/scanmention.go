@@ -1,9 +1,10 @@
-package memory
+package history
 
 import (
 	"maps"
 	"slices"
 
+	"mneme/memory"
 	"mneme/secrets"
 	"mneme/versionlog"
 )
@@ -40,13 +41,13 @@ func (m *mentions) add(c *versionlog.Commit) {
 		}
 		concerned = true
 		for _, name := range []string{v.Path, v.From, v.Spelling} {
-			m.look(c.Seq, v.ID, MentionPath, name)
+			m.look(c.Seq, v.ID, memory.MentionPath, name)
 		}
 	}
 	if !concerned {
 		return
 	}
-	m.look(c.Seq, "", MentionMessage, c.Message)
+	m.look(c.Seq, "", memory.MentionMessage, c.Message)
 	if e := c.Event; e != nil && (e.Kind == versionlog.EventCreated || e.Kind == versionlog.EventUpdated) {
 		for _, name := range slices.Sorted(maps.Keys(e.Fields)) {
 			m.look(c.Seq, "", name, e.Fields[name])
@@ -60,7 +61,7 @@ func (m *mentions) look(seq uint64, id, what, said string) {
 	place, known := m.at[key]
 	if !known {
 		place = -1
-		if found := secrets.Find([]byte(said), maxSecrets); len(found) > 0 {
+		if found := secrets.Find([]byte(said), memory.MaxSecrets); len(found) > 0 {
 			place = len(m.all)
 			m.all = append(m.all, Mention{Found: found, What: what})
 		}

@@ -1,4 +1,4 @@
-package memory_test
+package history_test
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/history"
+	"mneme/internal/testing/memtest"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
@@ -59,7 +61,7 @@ func TestParseTime(t *testing.T) {
 		{"3d", "2026-11-23T15:30:00Z", "2026-11-23T15:30:00Z"},
 		{"1w", "2026-11-19T15:30:00Z", "2026-11-19T15:30:00Z"},
 	} {
-		first, last, err := memory.ParseTime(test.text, now)
+		first, last, err := history.ParseTime(test.text, now)
 		if err != nil || !first.Equal(at(test.first)) || !last.Equal(at(test.last)) {
 			t.Errorf("%q: %v to %v, %v; want %s to %s", test.text, first.UTC(), last.UTC(), err, test.first, test.last)
 		}
@@ -68,7 +70,7 @@ func TestParseTime(t *testing.T) {
 		"", "0", "7", "-2h", "2", "h", "d", "-1d", "1.5d", "9223372036854775807d", "2147483647w", "2026-13-01",
 		"2026-11-20T15:04:05Zx", "2026-11-20  15:04", "2026-11-20 15:04:05 Z", "2026-11-20z", "25:00", "15:04:05:06", "15:04:05Z", "2026-11-20 ", "2026-11-20 25:00", "tomorrow", "HEAD", "\x1b[2J",
 	} {
-		if first, last, err := memory.ParseTime(bad, now); !errors.Is(err, memory.ErrBadPoint) {
+		if first, last, err := history.ParseTime(bad, now); !errors.Is(err, history.ErrBadPoint) {
 			t.Errorf("%q: %v to %v, %v; want ErrBadPoint", bad, first, last, err)
 		}
 	}
@@ -80,7 +82,7 @@ func TestParseTimeOfLongDay(t *testing.T) {
 		t.Skip("this machine does not know when clocks are put back")
 	}
 	now := time.Date(2026, 10, 26, 12, 0, 0, 0, berlin)
-	first, last, err := memory.ParseTime("yesterday", now)
+	first, last, err := history.ParseTime("yesterday", now)
 	if took := last.Sub(first); err != nil || took != 25*time.Hour-1 {
 		t.Errorf("the day took %v, %v", took, err)
 	}
@@ -94,21 +96,21 @@ func TestResolvePoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := lib.Open(t.Context(), info.ID, author)
+	st, err := lib.Open(t.Context(), info.ID, memtest.Author)
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 11, 26, 16, 30, 0, 0, time.UTC)
 	resolve := func(text string) (uint64, error) {
 		t.Helper()
-		p, err := memory.ParsePoint(text, now)
+		p, err := history.ParsePoint(text, now)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if p.String() != text {
 			t.Errorf("%q is shown as %q", text, p)
 		}
-		return st.ResolvePoint(t.Context(), p)
+		return history.ResolvePoint(t.Context(), st, p)
 	}
 	for _, text := range []string{"0", "HEAD", "HEAD~0", "now", "2026-11-20"} { // an empty store
 		if seq, err := resolve(text); err != nil || seq != 0 {
@@ -139,7 +141,7 @@ func TestResolvePoint(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "-1", "+1", "HEAD~-1", "HEAD~+1", "HEAD^", "HEAD~x", "HEADS", "head", "18446744073709551616", "1.5", "\u202e1"} {
-		if p, err := memory.ParsePoint(bad, now); !errors.Is(err, memory.ErrBadPoint) {
+		if p, err := history.ParsePoint(bad, now); !errors.Is(err, history.ErrBadPoint) {
 			t.Errorf("%q is %v, %v; want ErrBadPoint", bad, p, err)
 		}
 	}
@@ -154,7 +156,7 @@ func TestFixed(t *testing.T) {
 		"HEAD": false, "HEAD~3": false, "now": false, "today": false, "yesterday": false, "3d": false, "15:04": false,
 		"2026-11-26": false, "2027-01-01": false, // which is not over
 	} {
-		p, err := memory.ParsePoint(text, now)
+		p, err := history.ParsePoint(text, now)
 		if err != nil || p.Fixed(now) != want {
 			t.Errorf("%s: %v, %v", text, p.Fixed(now), err)
 		}

@@ -1,10 +1,11 @@
-package memory
+package history
 
 import (
 	"context"
 	"fmt"
 	"iter"
 
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -28,25 +29,25 @@ type BlamedLine struct {
 // reads each content at most once, and none that are older than the oldest line. Progress,
 // unless nil, is called with how many of the lines are found. ErrBadVersion: v is a deletion, a
 // directory, or holds no text.
-func (s *Store) Blame(ctx context.Context, v versionlog.Version, progress func(done, total int)) (*Blamed, error) {
+func Blame(ctx context.Context, s *memory.Store, v versionlog.Version, progress func(done, total int)) (*Blamed, error) {
 	data, err := s.Content(ctx, v)
-	if err == nil && !IsText(data) {
-		err = fmt.Errorf("%w: version %s of %s is not text, and has no lines", ErrBadVersion, v.ID, v.Path)
+	if err == nil && !memory.IsText(data) {
+		err = fmt.Errorf("%w: version %s of %s is not text, and has no lines", memory.ErrBadVersion, v.ID, v.Path)
 	}
 	if err != nil {
 		return nil, err
 	}
 	t := newTracing(v, data)
-	for before, err := range s.lineage(ctx, v) {
+	for before, err := range lineage(ctx, s, v) {
 		if err != nil {
 			return nil, err
 		}
 		if before.IsDir() || !before.Redacted() && !before.Live() {
 			continue // what came back was there before
 		}
-		data, err := s.contentIfNew(ctx, before, t.by.Digest)
+		data, err := contentIfNew(ctx, s, before, t.by.Digest)
 		switch {
-		case before.Redacted() || IsLost(err):
+		case before.Redacted() || memory.IsLost(err):
 			t.gap = true
 			continue
 		case err != nil:
@@ -66,7 +67,7 @@ func (s *Store) Blame(ctx context.Context, v versionlog.Version, progress func(d
 
 // contentIfNew returns the content of a version; nil for what was redacted, and where the
 // digest is that of a content which the caller has.
-func (s *Store) contentIfNew(ctx context.Context, v versionlog.Version, have versionlog.Digest) ([]byte, error) {
+func contentIfNew(ctx context.Context, s *memory.Store, v versionlog.Version, have versionlog.Digest) ([]byte, error) {
 	if v.Redacted() || v.Digest == have {
 		return nil, nil
 	}
@@ -133,19 +134,19 @@ func (t *tracing) end() {
 
 // lineage yields what a version was made of, newest first: the versions of its memory before
 // it and, where a program saved a file by renaming the old one away, those of the old one.
-func (s *Store) lineage(ctx context.Context, v versionlog.Version) iter.Seq2[versionlog.Version, error] {
+func lineage(ctx context.Context, s *memory.Store, v versionlog.Version) iter.Seq2[versionlog.Version, error] {
 	return func(yield func(versionlog.Version, error) bool) {
 		at, mayReplace := v, true
 		for {
 			var replaced *versionlog.Version
 			next := func(parent *versionlog.Version) (err error) {
 				if mayReplace && isNewText(&at, parent) {
-					replaced, err = s.replacedMemory(ctx, at)
+					replaced, err = replacedMemory(ctx, s, at)
 				}
 				mayReplace = true
 				return err
 			}
-			for parent, err := range s.log.History(ctx, s.info.ID, at.MemoryID, at.Seq) {
+			for parent, err := range s.Log().History(ctx, s.Info().ID, at.MemoryID, at.Seq) {
 				if err == nil {
 					err = next(&parent)
 				}
@@ -189,8 +190,8 @@ func isNewText(v, parent *versionlog.Version) bool {
 
 // replacedMemory returns the version by which another memory was renamed away to make room for
 // v, or nil.
-func (s *Store) replacedMemory(ctx context.Context, v versionlog.Version) (*versionlog.Version, error) {
-	before, ok, err := s.Replaced(ctx, v.Path, v)
+func replacedMemory(ctx context.Context, s *memory.Store, v versionlog.Version) (*versionlog.Version, error) {
+	before, ok, err := Replaced(ctx, s, v.Path, v)
 	if err != nil || !ok || before.MemoryID == v.MemoryID {
 		return nil, err
 	}

@@ -1,10 +1,11 @@
-package memory
+package history
 
 import (
 	"context"
 	"errors"
 
 	"mneme/cas"
+	"mneme/memory"
 	"mneme/secrets"
 	"mneme/versionlog"
 )
@@ -36,10 +37,10 @@ type Scanned struct {
 //
 // Progress, unless nil, is called with how many commits it has looked at. What is committed meanwhile
 // may be missing.
-func (s *Store) Scan(ctx context.Context, path string, progress func(done, total int)) (*Scanned, error) {
+func Scan(ctx context.Context, s *memory.Store, path string, progress func(done, total int)) (*Scanned, error) {
 	found := map[cas.Digest][]secrets.Finding{}
 	t := newCounter(s, func(d cas.Digest, content []byte) int {
-		all := secrets.Find(content, maxSecrets)
+		all := secrets.Find(content, memory.MaxSecrets)
 		if len(all) > 0 {
 			found[d] = all
 		}
@@ -47,7 +48,7 @@ func (s *Store) Scan(ctx context.Context, path string, progress func(done, total
 	})
 	at := map[cas.Digest]int{}
 	out, said := &Scanned{}, newMentions(path)
-	for group, err := range s.oldestFirst(ctx, path, said.add, progress) {
+	for group, err := range oldestFirst(ctx, s, path, said.add, progress) {
 		if err == nil {
 			err = t.read(ctx, group)
 		}
@@ -77,18 +78,18 @@ func (s *Store) Scan(ctx context.Context, path string, progress func(done, total
 		}
 	}
 	out.Mentions = said.all
-	return out, s.markLive(ctx, out.Leaks)
+	return out, markLive(ctx, s, out.Leaks)
 }
 
 // markLive notes which leaks heads have.
-func (s *Store) markLive(ctx context.Context, leaks []Leak) error {
+func markLive(ctx context.Context, s *memory.Store, leaks []Leak) error {
 	heads := map[string]string{}
 	for i := range leaks {
 		for j := range leaks[i].Versions {
 			v := &leaks[i].Versions[j]
 			id, asked := heads[v.Path]
 			if !asked {
-				head, err := s.log.Head(ctx, s.info.ID, v.Path)
+				head, err := s.Log().Head(ctx, s.Info().ID, v.Path)
 				if err != nil && !errors.Is(err, versionlog.ErrNotFound) {
 					return s.Wrap(v.Path, err)
 				}

@@ -1,4 +1,4 @@
-package memory
+package history
 
 import (
 	"context"
@@ -9,20 +9,28 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
+)
+
+// Credentials that nothing has issued, in parts, so that no scanner takes this file for one that
+// holds any.
+const (
+	aKey       = "AK" + "IA" + "Q7XK2M5PLW3RT6ZB"
+	anotherKey = "AK" + "IA" + "3LMQ6W2ZPX5YTR7N"
 )
 
 // TestScanSecrets holds that a scan finds each content with a credential once, with all versions
 // that have it, wherever they are, says whether it is live, and counts what cannot be read.
 func TestScanSecrets(t *testing.T) {
 	blobs := memcas.New()
-	lib := NewLibrary(memlog.New(nil), func(string) (cas.Store, error) { return blobs, nil })
+	lib := memory.NewLibrary(memlog.New(nil), func(string) (cas.Store, error) { return blobs, nil })
 	info, err := lib.CreateStore(t.Context(), "notes", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := lib.Open(t.Context(), info.ID, &Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "u"}})
+	s, err := lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "u"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +55,7 @@ func TestScanSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := 0
-	all, err := s.Scan(t.Context(), "/", func(n, total int) {
+	all, err := Scan(t.Context(), s, "/", func(n, total int) {
 		if done = n; total != 6 {
 			t.Errorf("progress %d of %d", n, total)
 		}
@@ -74,7 +82,7 @@ func TestScanSecrets(t *testing.T) {
 	if _, err := s.Remove(t.Context(), "/dir/c", versionlog.ExpectAny()); err != nil {
 		t.Fatal(err)
 	}
-	all, err = s.Scan(t.Context(), "/dir", nil)
+	all, err = Scan(t.Context(), s, "/dir", nil)
 	if err != nil || len(all.Leaks) != 1 || all.Leaks[0].Live || len(all.Leaks[0].Versions) != 1 {
 		t.Errorf("below /dir: %v, %+v", err, all)
 	}
@@ -84,27 +92,27 @@ func TestScanSecrets(t *testing.T) {
 // text once, with where it is, and reads the log once.
 func TestScanMentions(t *testing.T) {
 	log := &walked{Log: memlog.New(nil)}
-	lib := NewLibrary(log, func(string) (cas.Store, error) { return memcas.New(), nil })
+	lib := memory.NewLibrary(log, func(string) (cas.Store, error) { return memcas.New(), nil })
 	info, err := lib.CreateStore(t.Context(), "notes", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := lib.Open(t.Context(), info.ID, &Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "u"}})
+	s, err := lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "u"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var ids []string
 	for _, change := range []struct {
-		Change
+		memory.Change
 		message string
 	}{
-		{Change{Action: versionlog.Put, Path: "/a " + aKey, Content: []byte("1")}, ""},
-		{Change{Action: versionlog.Put, Path: "/dir/b", Content: []byte("2")}, "no " + anotherKey},
-		{Change{Action: versionlog.Put, Path: "/dir/c", Content: []byte("3")}, "no " + anotherKey},
-		{Change{Action: versionlog.Rename, Path: "/a " + aKey, To: "/d"}, "all is well"},
+		{memory.Change{Action: versionlog.Put, Path: "/a " + aKey, Content: []byte("1")}, ""},
+		{memory.Change{Action: versionlog.Put, Path: "/dir/b", Content: []byte("2")}, "no " + anotherKey},
+		{memory.Change{Action: versionlog.Put, Path: "/dir/c", Content: []byte("3")}, "no " + anotherKey},
+		{memory.Change{Action: versionlog.Rename, Path: "/a " + aKey, To: "/d"}, "all is well"},
 	} {
 		change.Expect = versionlog.ExpectAny()
-		result, err := s.Batch(t.Context(), []Change{change.Change}, &CommitOptions{Message: change.message})
+		result, err := s.Batch(t.Context(), []memory.Change{change.Change}, &memory.CommitOptions{Message: change.message})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,14 +120,14 @@ func TestScanMentions(t *testing.T) {
 	}
 	for path, want := range map[string][]Mention{
 		"/": {
-			{What: MentionPath, Commits: []uint64{1, 4}, Versions: []string{ids[0], ids[3]}},
-			{What: MentionMessage, Commits: []uint64{2, 3}},
+			{What: memory.MentionPath, Commits: []uint64{1, 4}, Versions: []string{ids[0], ids[3]}},
+			{What: memory.MentionMessage, Commits: []uint64{2, 3}},
 		},
-		"/dir": {{What: MentionMessage, Commits: []uint64{2, 3}}},
-		"/d":   {{What: MentionPath, Commits: []uint64{4}, Versions: ids[3:]}},
+		"/dir": {{What: memory.MentionMessage, Commits: []uint64{2, 3}}},
+		"/d":   {{What: memory.MentionPath, Commits: []uint64{4}, Versions: ids[3:]}},
 	} {
 		log.walks = 0
-		all, err := s.Scan(t.Context(), path, nil)
+		all, err := Scan(t.Context(), s, path, nil)
 		if err != nil || log.walks != 1 {
 			t.Fatalf("%s: %v, the log is read %d times", path, err, log.walks)
 		}

@@ -1,4 +1,4 @@
-package memory_test
+package history_test
 
 import (
 	"bytes"
@@ -9,18 +9,18 @@ import (
 	"strings"
 	"testing"
 
-	"mneme/memory"
+	"mneme/history"
 	"mneme/versionlog"
 )
 
 func TestPatch(t *testing.T) {
-	side := func(path, text string) memory.Side {
-		return memory.Side{Path: path, Label: "notes:" + path + "@7", Text: []byte(text)}
+	side := func(path, text string) history.Side {
+		return history.Side{Path: path, Label: "notes:" + path + "@7", Text: []byte(text)}
 	}
-	none := memory.Side{}
+	none := history.Side{}
 	for _, test := range []struct {
 		name    string
-		a, b    memory.Side
+		a, b    history.Side
 		renamed bool
 		want    string
 	}{
@@ -38,7 +38,7 @@ func TestPatch(t *testing.T) {
 		{"renamed binary", side("/a", "x\x00"), side("/b", "x\x00"), true, "diff --git a/a b/b\nsimilarity index 100%\nrename from a\nrename to b\n"},
 		{"quoted", side(`/a"\`, "x\n"), none, true, "diff --git \"a/a\\\"\\\\\" \"b/a\\\"\\\\\"\ndeleted file mode 100644\n--- \"a/a\\\"\\\\\"\tnotes:/a\"\\@7\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"},
 	} {
-		if got := memory.Patch(test.a, test.b, test.renamed); got != test.want {
+		if got := history.Patch(test.a, test.b, test.renamed); got != test.want {
 			t.Errorf("%s:\n%s\nwant\n%s", test.name, got, test.want)
 		}
 	}
@@ -122,13 +122,13 @@ func TestPatchesApply(t *testing.T) {
 // TestPatchBesideBinary: a file that is not text, before and after one that is, keeps neither tool
 // from changing that one, and is left alone.
 func TestPatchBesideBinary(t *testing.T) {
-	side := func(path, text string) memory.Side { return memory.Side{Path: path, Label: path, Text: []byte(text)} }
-	text := memory.Patch(side("/m", "before"), side("/m", "after\n"), false)
-	for _, binary := range [][2]memory.Side{
+	side := func(path, text string) history.Side { return history.Side{Path: path, Label: path, Text: []byte(text)} }
+	text := history.Patch(side("/m", "before"), side("/m", "after\n"), false)
+	for _, binary := range [][2]history.Side{
 		{side("/b", "x\x00"), side("/b", "y\x00")}, {side("/b", "x\x00"), side("/b", "text\n")}, {side("/b", "text\n"), side("/b", "x\x00")},
 		{{}, side("/c", "x\x00")}, {side("/b", "x\x00"), {}}, {side("/b", "x\x00"), side("/c", "y\x00")},
 	} {
-		differ := memory.Patch(binary[0], binary[1], true)
+		differ := history.Patch(binary[0], binary[1], true)
 		for _, tool := range [][]string{{"git", "apply", "-"}, {"patch", "-p1", "-s"}} {
 			if _, err := exec.LookPath(tool[0]); err != nil {
 				t.Logf("%s is not there", tool[0])
@@ -161,12 +161,12 @@ func (f *fixture) patchBetween(from, to uint64) string {
 	if errA != nil || errB != nil {
 		f.T.Fatal(errA, errB)
 	}
-	all, err := f.Differences(f.T.Context(), a, b, "/")
+	all, err := history.Differences(f.T.Context(), f.Store, a, b, "/")
 	if err != nil {
 		f.T.Fatal(err)
 	}
 	var text strings.Builder
-	for p, err := range f.Patches(f.T.Context(), all) {
+	for p, err := range history.Patches(f.T.Context(), f.Store, all) {
 		if err != nil {
 			f.T.Fatal(err)
 		}
@@ -223,7 +223,7 @@ func TestDifferences(t *testing.T) {
 		if errA != nil || errB != nil {
 			t.Fatal(errA, errB)
 		}
-		all, err := f.Differences(t.Context(), a, b, path)
+		all, err := history.Differences(t.Context(), f.Store, a, b, path)
 		if err != nil {
 			t.Fatal(err)
 		}

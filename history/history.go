@@ -1,4 +1,4 @@
-package memory
+package history
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -19,17 +20,17 @@ import (
 //
 // A program that saves a file by renaming the old one away makes a new memory
 // every time; the history of the path goes on all the same.
-func (s *Store) History(ctx context.Context, path string) iter.Seq2[versionlog.Version, error] {
+func Versions(ctx context.Context, s *memory.Store, path string) iter.Seq2[versionlog.Version, error] {
 	return func(yield func(versionlog.Version, error) bool) {
-		path, last, err := s.last(ctx, path)
+		path, last, err := last(ctx, s, path)
 		if err != nil {
 			yield(versionlog.Version{}, err)
 			return
 		}
-		next, stop := iter.Pull2(others(s.log.PathHistory(ctx, s.info.ID, path), last.MemoryID))
+		next, stop := iter.Pull2(others(s.Log().PathHistory(ctx, s.Info().ID, path), last.MemoryID))
 		defer stop()
 		other, otherErr, more := next()
-		for v, err := range s.log.History(ctx, s.info.ID, last.MemoryID, 0) {
+		for v, err := range s.Log().History(ctx, s.Info().ID, last.MemoryID, 0) {
 			for ; err == nil && more && (otherErr != nil || other.ID > v.ID); other, otherErr, more = next() {
 				if !yield(other, otherErr) || otherErr != nil {
 					return
@@ -59,12 +60,12 @@ func others(versions iter.Seq2[versionlog.Version, error], memoryID string) iter
 }
 
 // last returns the canonical form of a path, and the newest version there.
-func (s *Store) last(ctx context.Context, path string) (string, versionlog.Version, error) {
-	path, err := ParsePath(path)
+func last(ctx context.Context, s *memory.Store, path string) (string, versionlog.Version, error) {
+	path, err := memory.ParsePath(path)
 	if err != nil {
 		return path, versionlog.Version{}, err
 	}
-	v, err := s.log.Last(ctx, s.info.ID, path)
+	v, err := s.Log().Last(ctx, s.Info().ID, path)
 	if err != nil {
 		return path, v, s.Wrap(path, err)
 	}
@@ -83,27 +84,27 @@ func IsVersionRef(ref string) bool {
 
 // Resolve returns the version in the history of a path that ref means: a version
 // id, or a sequence number. versionlog.ErrNotFound, ErrBadVersion.
-func (s *Store) Resolve(ctx context.Context, path, ref string) (versionlog.Version, error) {
+func Resolve(ctx context.Context, s *memory.Store, path, ref string) (versionlog.Version, error) {
 	var v versionlog.Version
-	path, last, err := s.last(ctx, path)
+	path, last, err := last(ctx, s, path)
 	if err != nil {
 		return v, err
 	}
 	if seq, parseErr := strconv.ParseUint(ref, 10, 64); parseErr == nil {
-		return s.versionAt(ctx, path, last.MemoryID, seq)
+		return versionAt(ctx, s, path, last.MemoryID, seq)
 	}
 	if !IsVersionRef(ref) {
-		return v, &VersionRefError{Store: s.info.Slug, Path: path, Ref: ref}
+		return v, &memory.VersionRefError{Store: s.Info().Slug, Path: path, Ref: ref}
 	}
-	v, err = s.log.Version(ctx, s.info.ID, ref)
+	v, err = s.Log().Version(ctx, s.Info().ID, ref)
 	if errors.Is(err, versionlog.ErrNotFound) {
-		return v, s.noVersion(ctx, path, ref)
+		return v, noVersion(ctx, s, path, ref)
 	}
 	if err != nil {
 		return v, err
 	}
 	if v.MemoryID != last.MemoryID && !v.At(path) {
-		return v, fmt.Errorf("%w: %s is a version of %s, not of %s", ErrBadVersion, ref, v.Path, path)
+		return v, fmt.Errorf("%w: %s is a version of %s, not of %s", memory.ErrBadVersion, ref, v.Path, path)
 	}
 	return v, nil
 }
@@ -112,8 +113,8 @@ func (s *Store) Resolve(ctx context.Context, path, ref string) (versionlog.Versi
 // memoryID is the memory that was there last. One commit may have several: the first is meant
 // that has a text, in the order of the path, the memory under another name, another memory that
 // left the path; else the first without one.
-func (s *Store) versionAt(ctx context.Context, path, memoryID string, seq uint64) (versionlog.Version, error) {
-	c, err := versionlog.CommitAt(ctx, s.log, s.info.ID, seq)
+func versionAt(ctx context.Context, s *memory.Store, path, memoryID string, seq uint64) (versionlog.Version, error) {
+	c, err := versionlog.CommitAt(ctx, s.Log(), s.Info().ID, seq)
 	if err != nil {
 		return versionlog.Version{}, err
 	}
@@ -141,15 +142,15 @@ func (s *Store) versionAt(ctx context.Context, path, memoryID string, seq uint64
 		}
 	}
 	if best == 0 {
-		return meant, s.noVersion(ctx, path, strconv.FormatUint(seq, 10))
+		return meant, noVersion(ctx, s, path, strconv.FormatUint(seq, 10))
 	}
 	return meant, nil
 }
 
 // noVersion is the error of a reference to a version that a path never had.
-func (s *Store) noVersion(ctx context.Context, path, ref string) error {
-	e := &NoVersionError{Store: s.info.Slug, Path: path, Ref: ref}
-	for v, err := range s.History(ctx, path) {
+func noVersion(ctx context.Context, s *memory.Store, path, ref string) error {
+	e := &memory.NoVersionError{Store: s.Info().Slug, Path: path, Ref: ref}
+	for v, err := range Versions(ctx, s, path) {
 		if err != nil {
 			return err
 		}
@@ -164,37 +165,37 @@ func (s *Store) noVersion(ctx context.Context, path, ref string) error {
 // of path again, as a new version of the memory that is there. Where none is, the
 // version's memory comes back with its id if it was deleted; if it lives under another
 // name by now, it stays there, and a new one is made.
-func (s *Store) Restoring(ctx context.Context, path string, v versionlog.Version) (Change, error) {
+func Restoring(ctx context.Context, s *memory.Store, path string, v versionlog.Version) (memory.Change, error) {
 	data, err := s.Content(ctx, v)
 	if err != nil {
-		return Change{}, err
+		return memory.Change{}, err
 	}
-	c := Change{Action: versionlog.Put, Path: path, Content: data}
+	c := memory.Change{Action: versionlog.Put, Path: path, Content: data}
 	head, err := s.Head(ctx, path)
 	switch {
 	case err == nil:
 		c.Expect = versionlog.ExpectVersion(head.ID)
 	case errors.Is(err, versionlog.ErrNotFound):
-		c.Expect, c.Spelling = versionlog.ExpectAbsent(), Spelled(path, v.Spelling)
-		newest, err := s.log.Newest(ctx, s.info.ID, v.MemoryID)
+		c.Expect, c.Spelling = versionlog.ExpectAbsent(), memory.Spelled(path, v.Spelling)
+		newest, err := s.Log().Newest(ctx, s.Info().ID, v.MemoryID)
 		if err != nil {
-			return Change{}, err
+			return memory.Change{}, err
 		}
 		if !newest.Live() {
 			c.Revive = v.MemoryID
 		}
 	default:
-		return Change{}, err
+		return memory.Change{}, err
 	}
 	return c, nil
 }
 
 // Parent returns the version that v replaced, or false for a first version.
-func (s *Store) Parent(ctx context.Context, v versionlog.Version) (versionlog.Version, bool, error) {
+func Parent(ctx context.Context, s *memory.Store, v versionlog.Version) (versionlog.Version, bool, error) {
 	if v.Parent == "" {
 		return versionlog.Version{}, false, nil
 	}
-	parent, err := s.log.Version(ctx, s.info.ID, v.Parent)
+	parent, err := s.Log().Version(ctx, s.Info().ID, v.Parent)
 	if err != nil {
 		return parent, false, fmt.Errorf("parent of %s: %w", v.ID, err)
 	}
@@ -208,9 +209,9 @@ const saveTime = time.Minute
 // parent or, where v brought a memory there, the version by which the same session
 // had renamed another one away within the minute before, to make room for it, as some
 // editors save. False when there is none.
-func (s *Store) Replaced(ctx context.Context, path string, v versionlog.Version) (versionlog.Version, bool, error) {
+func Replaced(ctx context.Context, s *memory.Store, path string, v versionlog.Version) (versionlog.Version, bool, error) {
 	if v.Arrives() && v.Session != "" {
-		for before, err := range s.log.PathHistory(ctx, s.info.ID, path) {
+		for before, err := range s.Log().PathHistory(ctx, s.Info().ID, path) {
 			if err != nil {
 				return before, false, err
 			}
@@ -224,20 +225,20 @@ func (s *Store) Replaced(ctx context.Context, path string, v versionlog.Version)
 			break
 		}
 	}
-	return s.Parent(ctx, v)
+	return Parent(ctx, s, v)
 }
 
 // Known reports whether there is a memory or a directory at a path, or was one.
-func (s *Store) Known(ctx context.Context, path string) (bool, error) {
-	path, err := ParsePath(path)
+func Known(ctx context.Context, s *memory.Store, path string) (bool, error) {
+	path, err := memory.ParsePath(path)
 	if err != nil {
 		return false, nil // nothing ever had it
 	}
 	for _, at := range []string{path, path + "/"} {
-		_, err := s.log.Last(ctx, s.info.ID, at)
+		_, err := s.Log().Last(ctx, s.Info().ID, at)
 		if !errors.Is(err, versionlog.ErrNotFound) {
 			return err == nil, err
 		}
 	}
-	return s.log.Held(ctx, s.info.ID, path)
+	return s.Log().Held(ctx, s.Info().ID, path)
 }

@@ -1,4 +1,4 @@
-package memory
+package history
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 
 	"mneme/internal/quote"
+	"mneme/memory"
 )
 
 // Side is one side of a patch: a file, its text, and which version that is. Without a path
@@ -34,7 +35,7 @@ func Patch(a, b Side, renamed bool) string {
 	if nameB == "" {
 		nameB = nameA
 	}
-	if !same && (!IsText(a.Text) || !IsText(b.Text)) {
+	if !same && (!memory.IsText(a.Text) || !memory.IsText(b.Text)) {
 		side := func(s Side, prefix string) string {
 			if s.Path == "" {
 				return noFile

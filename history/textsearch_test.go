@@ -1,4 +1,4 @@
-package memory_test
+package history_test
 
 import (
 	"errors"
@@ -7,16 +7,17 @@ import (
 	"strings"
 	"testing"
 
+	"mneme/history"
 	"mneme/internal/testing/memtest"
 	"mneme/memory"
 	"mneme/versionlog"
 )
 
 // logOf returns what entries hold: for each the sequence number of its versions and their paths.
-func (f *fixture) logOf(path string, q memory.Query) string {
+func (f *fixture) logOf(path string, q history.Query) string {
 	f.T.Helper()
 	var all []string
-	for e, err := range f.LogDir(f.T.Context(), path, q) {
+	for e, err := range history.LogDir(f.T.Context(), f.Store, path, q) {
 		if err != nil {
 			f.T.Fatal(err)
 		}
@@ -33,7 +34,7 @@ func (f *fixture) logOf(path string, q memory.Query) string {
 func TestLogDir(t *testing.T) {
 	f := newFixture(t, nil)
 	any := versionlog.ExpectAny()
-	if got := f.logOf("/", memory.Query{}); got != "" {
+	if got := f.logOf("/", history.Query{}); got != "" {
 		t.Errorf("of an empty store: %s", got)
 	}
 	one := f.Put("/d/a", "1\n", any)
@@ -53,27 +54,27 @@ func TestLogDir(t *testing.T) {
 	}
 	for _, test := range []struct {
 		path string
-		q    memory.Query
+		q    history.Query
 		want string
 	}{
-		{"/", memory.Query{}, "7/d/a 6/dd 5/d/ 4/e 3/e 2/dd 1/d/a"},
-		{"/d", memory.Query{}, "7/d/a 5/d/ 3/e 1/d/a"},
-		{"/nix", memory.Query{}, ""},
-		{"/", memory.Query{Session: "s2"}, "7/d/a"},
-		{"/", memory.Query{Actor: "user:sesn_1"}, "7/d/a"},
-		{"/", memory.Query{Actor: "sesn_1", Op: versionlog.OpDeleted}, "6/dd"},
-		{"/", memory.Query{Actor: "session:sesn_1", Op: versionlog.OpCreated}, "5/d/ 2/dd 1/d/a"},
-		{"/", memory.Query{Actor: "nobody"}, ""},
-		{"/", memory.Query{From: two.Time}, "7/d/a 6/dd 5/d/ 4/e"},
-		{"/", memory.Query{To: one.Time}, "1/d/a"},
-		{"/d", memory.Query{Op: versionlog.OpRenamed}, "3/e"},
+		{"/", history.Query{}, "7/d/a 6/dd 5/d/ 4/e 3/e 2/dd 1/d/a"},
+		{"/d", history.Query{}, "7/d/a 5/d/ 3/e 1/d/a"},
+		{"/nix", history.Query{}, ""},
+		{"/", history.Query{Session: "s2"}, "7/d/a"},
+		{"/", history.Query{Actor: "user:sesn_1"}, "7/d/a"},
+		{"/", history.Query{Actor: "sesn_1", Op: versionlog.OpDeleted}, "6/dd"},
+		{"/", history.Query{Actor: "session:sesn_1", Op: versionlog.OpCreated}, "5/d/ 2/dd 1/d/a"},
+		{"/", history.Query{Actor: "nobody"}, ""},
+		{"/", history.Query{From: two.Time}, "7/d/a 6/dd 5/d/ 4/e"},
+		{"/", history.Query{To: one.Time}, "1/d/a"},
+		{"/d", history.Query{Op: versionlog.OpRenamed}, "3/e"},
 	} {
 		if got := f.logOf(test.path, test.q); got != test.want {
 			t.Errorf("%s, %+v: %s, want %s", test.path, test.q, got, test.want)
 		}
 	}
 	var seqs []uint64
-	for e, err := range f.LogMemory(t.Context(), "/e", 3, memory.Query{Actor: "sesn_1"}) {
+	for e, err := range history.LogMemory(t.Context(), f.Store, "/e", 3, history.Query{Actor: "sesn_1"}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +101,7 @@ func TestLogOfText(t *testing.T) {
 	f.Delete("/c~")                                 // 10: the old one goes with it
 	f.Delete("/c")                                  // 11
 	f.Put("/bin", "\x00we ship on\nFriday", any)    // 12
-	change, err := f.Restoring(t.Context(), "/d", first)
+	change, err := history.Restoring(t.Context(), f.Store, "/d", first)
 	if err == nil {
 		_, err = f.Batch(t.Context(), []memory.Change{change}, nil)
 	}
@@ -108,10 +109,10 @@ func TestLogOfText(t *testing.T) {
 		t.Fatal(err)
 	}
 	const text = "ship on\nFriday"
-	if got, want := f.logOf("/", memory.Query{Text: text}), "13/d 12/bin 11/c 10/c~ 6/c 5/c 1/a"; got != want {
+	if got, want := f.logOf("/", history.Query{Text: text}), "13/d 12/bin 11/c 10/c~ 6/c 5/c 1/a"; got != want {
 		t.Errorf("it was changed by %s, want %s", got, want)
 	}
-	if got, want := f.logOf("/", memory.Query{Text: text, Op: versionlog.OpModified}), "6/c 5/c"; got != want {
+	if got, want := f.logOf("/", history.Query{Text: text, Op: versionlog.OpModified}), "6/c 5/c"; got != want {
 		t.Errorf("it was modified by %s, want %s", got, want)
 	}
 }
@@ -127,7 +128,7 @@ func TestLogOfTextInManyVersions(t *testing.T) {
 		}
 	}
 	var steps []int
-	q := memory.Query{Text: "said", Progress: func(done, total int) {
+	q := history.Query{Text: "said", Progress: func(done, total int) {
 		if steps = append(steps, done); done > total || total != 300 {
 			t.Errorf("%d of %d commits are looked at", done, total)
 		}
@@ -143,7 +144,7 @@ func TestLogOfTextInManyVersions(t *testing.T) {
 func TestFirstSaid(t *testing.T) {
 	f := newFixture(t, &memory.StoreOptions{Content: versionlog.ContentAny})
 	any := versionlog.ExpectAny()
-	if _, _, err := f.FirstSaid(t.Context(), "/", "x", nil); !errors.Is(err, memory.ErrNeverSaid) {
+	if _, _, err := history.FirstSaid(t.Context(), f.Store, "/", "x", nil); !errors.Is(err, history.ErrNeverSaid) {
 		t.Errorf("in an empty store: %v", err)
 	}
 	f.Put("/a", "one\r\n", any)
@@ -156,8 +157,8 @@ func TestFirstSaid(t *testing.T) {
 	f.Move("/moves/x", "/e/x")
 	still := func(path, memoryID, text string) string {
 		var paths []string
-		var unread memory.Unread
-		for v, err := range f.StillSay(t.Context(), path, memoryID, text, &unread) {
+		var unread history.Unread
+		for v, err := range history.StillSay(t.Context(), f.Store, path, memoryID, text, &unread) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,12 +183,12 @@ func TestFirstSaid(t *testing.T) {
 		{"/", "Two", 0, ""},
 		{"/nix", "one", 0, ""},
 	} {
-		v, unread, err := f.FirstSaid(t.Context(), test.path, test.text, nil)
+		v, unread, err := history.FirstSaid(t.Context(), f.Store, test.path, test.text, nil)
 		if test.want == 0 {
-			if !errors.Is(err, memory.ErrNeverSaid) || !errors.Is(err, versionlog.ErrNotFound) {
+			if !errors.Is(err, history.ErrNeverSaid) || !errors.Is(err, versionlog.ErrNotFound) {
 				t.Errorf("%q at %s: %v, want ErrNeverSaid", test.text, test.path, err)
 			}
-		} else if err != nil || v.Seq != test.want || unread != (memory.Unread{}) {
+		} else if err != nil || v.Seq != test.want || unread != (history.Unread{}) {
 			t.Errorf("%q at %s was first said by %d, %+v, %v; want %d", test.text, test.path, v.Seq, unread, err, test.want)
 		}
 		if got := still(test.path, v.MemoryID, test.text); got != test.still {
@@ -205,12 +206,12 @@ func TestSearchSaysWhatItCannotRead(t *testing.T) {
 	f.Put("/c", "said here\n", any)
 	f.Put("/b", "no more\n", any)
 	f.Lose(lost)
-	v, unread, err := f.FirstSaid(t.Context(), "/", "said", nil)
-	if err != nil || v.Seq != 3 || unread != (memory.Unread{Redacted: 1, Lost: 1}) {
+	v, unread, err := history.FirstSaid(t.Context(), f.Store, "/", "said", nil)
+	if err != nil || v.Seq != 3 || unread != (history.Unread{Redacted: 1, Lost: 1}) {
 		t.Errorf("first said by %d, %+v, %v", v.Seq, unread, err)
 	}
-	unread = memory.Unread{}
-	if got := f.logOf("/", memory.Query{Text: "said", Unread: &unread}); got != "3/c" || unread != (memory.Unread{Redacted: 1, Lost: 1}) {
+	unread = history.Unread{}
+	if got := f.logOf("/", history.Query{Text: "said", Unread: &unread}); got != "3/c" || unread != (history.Unread{Redacted: 1, Lost: 1}) {
 		t.Errorf("it was changed by %s, %+v", got, unread)
 	}
 }

@@ -1,4 +1,4 @@
-package memory_test
+package history_test
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/history"
+	"mneme/internal/testing/memtest"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
@@ -35,7 +37,7 @@ func TestReplaced(t *testing.T) {
 	} {
 		path := fmt.Sprint("/", i)
 		as := func(author *memory.Author) *memory.Store {
-			st, err := lib.Open(t.Context(), info.ID, author)
+			st, err := lib.Open(t.Context(), info.ID, memtest.Author)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +55,7 @@ func TestReplaced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if before, ok, err := as(ada).Replaced(t.Context(), path, v); err != nil || ok != test.want {
+		if before, ok, err := history.Replaced(t.Context(), as(ada), path, v); err != nil || ok != test.want {
 			t.Errorf("%d: it took the place of %+v, %v, %v", i, before, ok, err)
 		}
 	}

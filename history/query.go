@@ -1,4 +1,4 @@
-package memory
+package history
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/memory"
 	"mneme/versionlog"
 )
 
@@ -73,8 +74,8 @@ func (q *Query) takesEvent(c *versionlog.Commit) bool {
 
 // LogDir yields the versions at a path and below it that q takes, newest first, as their commits
 // have them; of "/" also the events of the store.
-func (s *Store) LogDir(ctx context.Context, path string, q Query) iter.Seq2[Entry, error] {
-	return s.ofText(ctx, q, func(yield func(Entry, error) bool) {
+func LogDir(ctx context.Context, s *memory.Store, path string, q Query) iter.Seq2[Entry, error] {
+	return ofText(ctx, s, q, func(yield func(Entry, error) bool) {
 		for c, err := range s.CommitsBefore(ctx, 0, q.filter()) {
 			if err != nil {
 				yield(Entry{}, err)
@@ -96,9 +97,9 @@ func (s *Store) LogDir(ctx context.Context, path string, q Query) iter.Seq2[Entr
 
 // LogMemory yields those of the versions that History does which q takes, newest first, from a
 // sequence number on; 0 is from the newest on. versionlog.ErrNotFound.
-func (s *Store) LogMemory(ctx context.Context, path string, from uint64, q Query) iter.Seq2[Entry, error] {
-	return s.ofText(ctx, q, func(yield func(Entry, error) bool) {
-		for v, err := range s.History(ctx, path) {
+func LogMemory(ctx context.Context, s *memory.Store, path string, from uint64, q Query) iter.Seq2[Entry, error] {
+	return ofText(ctx, s, q, func(yield func(Entry, error) bool) {
+		for v, err := range Versions(ctx, s, path) {
 			if err == nil && v.Time.Before(q.From) {
 				return
 			}
@@ -114,7 +115,7 @@ func (s *Store) LogMemory(ctx context.Context, path string, from uint64, q Query
 
 // ofText yields the versions that added or removed the text of a query; all, if it asks for
 // none. It reads few entries before it yields the first one.
-func (s *Store) ofText(ctx context.Context, q Query, entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
+func ofText(ctx context.Context, s *memory.Store, q Query, entries iter.Seq2[Entry, error]) iter.Seq2[Entry, error] {
 	if q.Text == "" {
 		return entries
 	}
@@ -168,7 +169,7 @@ func (t *textChanges) among(ctx context.Context, entries []Entry) (changed []Ent
 	for _, e := range entries {
 		versions = append(versions, e.Versions...)
 	}
-	parents, err := t.s.parents(ctx, versions)
+	parents, err := parents(ctx, t.s, versions)
 	if err == nil {
 		err = t.read(ctx, versions)
 	}
@@ -224,7 +225,7 @@ func (t *textChanges) is(ctx context.Context, v, parent *versionlog.Version) (bo
 		return false, nil
 	}
 	if now > 0 && v.Op == versionlog.OpCreated && v.Parent == "" { // a save that made a new memory of a file
-		replaced, err := t.s.replacedMemory(ctx, *v)
+		replaced, err := replacedMemory(ctx, t.s, *v)
 		if err != nil {
 			return false, err
 		}
