@@ -127,7 +127,7 @@ func (l *Library) Conflicts(storeID string) *conflict.Store {
 func (l *Library) ImportsDir() string { return filepath.Join(l.conflictsDir, "imports") }
 
 // Check looks for differences between the parts of a backend that package memory does
-// not see, of one store: memory.Store.Verify does not find them. It calls report for
+// not see, of one store: verify.Store does not find them. It calls report for
 // each, and changes nothing. An error says that it could not look.
 func (l *Library) Check(ctx context.Context, storeID string, report func(verify.Problem)) error {
 	if l.parts.check == nil {

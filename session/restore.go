@@ -10,7 +10,7 @@ import (
 )
 
 // RestoreTree makes what is at and below a path, "/" being the whole store, what it was right after
-// the commit of a sequence number, as memory.Store.PlanRestore plans it. It is one commit, unless
+// the commit of a sequence number, as undo.PlanRestore plans it. It is one commit, unless
 // the log does not take as many changes at once: then they are made in order, in as few as it takes, and
 // the same call goes on within a week where an earlier one has ended.
 //

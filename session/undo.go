@@ -27,7 +27,7 @@ type KeptConflict struct {
 }
 
 // Undo takes back what another session, or an earlier undo, did above a sequence number, and keeps
-// what others have done since, as memory.Store.PlanUndo plans it. It is one commit, unless the log
+// what others have done since, as undo.PlanUndo plans it. It is one commit, unless the log
 // does not take as many changes at once: then they are made in order, and the same call goes on where
 // an earlier one has ended. A second call finds nothing to do. To take an undo back, undo its session.
 //

@@ -1,3 +1,6 @@
+// Package undo plans how a store, a directory or a memory becomes what it was, and how the changes
+// of one session are taken back while those of others stay. A plan is a list of steps, which
+// package session commits. It reads through packages memory and history. Read plan.go first.
 package undo
 
 import (
@@ -10,17 +13,17 @@ import (
 	"mneme/versionlog"
 )
 
-// Target is a memory or a directory as it is to be at a path.
+// Target is the memory or directory that a step leaves at a path.
 type Target struct {
-	MemoryID string // whose next version it is to be; "" is a new one
+	MemoryID string // the memory that gets another version; "" is a new one
 	Spelling string // a form of the path; "" is none
 	Digest   cas.Digest
-	Source   *versionlog.Version // whose content it is to have; nil: Content is that
+	Source   *versionlog.Version // has the content; nil: Content is the content
 	Content  []byte
-	Deleted  bool // the memory was deleted, and is to come back
+	Deleted  bool // the memory was deleted, and comes back
 }
 
-// targetOf returns what a version was, as what is to be.
+// targetOf returns the target that brings a version back.
 func targetOf(v *versionlog.Version) *Target {
 	return &Target{MemoryID: v.MemoryID, Spelling: v.Spelling, Digest: v.Digest, Source: v}
 }

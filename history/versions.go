@@ -1,3 +1,6 @@
+// Package history reads the past of a store: the versions of a path, the log of a directory, blame,
+// the first version that said something, points in time, differences and patches, and credentials
+// in old versions. It reads through package memory and writes nothing. Read versions.go first.
 package history
 
 import (
@@ -12,7 +15,7 @@ import (
 	"mneme/versionlog"
 )
 
-// History yields what is known of a path, newest first: every version of the
+// Versions yields all that is known of a path, newest first: every version of the
 // memory that is there, else of the one that was there last, also those that it
 // had under other names; and of each other memory that ever was at the path those
 // by which it came, changed there and left. versionlog.ErrNotFound when there
