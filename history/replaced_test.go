@@ -8,7 +8,6 @@ import (
 	"mneme/cas"
 	"mneme/cas/memcas"
 	"mneme/history"
-	"mneme/internal/testing/memtest"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
@@ -37,7 +36,7 @@ func TestReplaced(t *testing.T) {
 	} {
 		path := fmt.Sprint("/", i)
 		as := func(author *memory.Author) *memory.Store {
-			st, err := lib.Open(t.Context(), info.ID, memtest.Author)
+			st, err := lib.Open(t.Context(), info.ID, author)
 			if err != nil {
 				t.Fatal(err)
 			}
