@@ -150,3 +150,28 @@ func TestMadeUp(t *testing.T) {
 		}
 	}
 }
+
+// TestPlainNames: a name that is plain fits no pattern.
+func TestPlainNames(t *testing.T) {
+	parts := []string{"", ".", "..", "~", "#", "a", "plan", ".md", ".new", ".tmp", ".swp", ".bak", "-", "_", "tmp", "sedAb12Cd", "4f", ".aB3", "___jb_tmp___", ".partial", "\n"}
+	plain := 0
+	for _, a := range parts {
+		for _, b := range parts {
+			for _, c := range parts {
+				for _, d := range parts {
+					name := a + b + c + d
+					if name == "" || !isPlain(name) {
+						continue
+					}
+					plain++
+					if kind := kindOfName(name); kind != ordinary {
+						t.Errorf("%q is plain, and of kind %v", name, kind)
+					}
+				}
+			}
+		}
+	}
+	if plain == 0 || !isPlain("notes.md") {
+		t.Errorf("%d names are plain", plain)
+	}
+}
