@@ -222,7 +222,7 @@ func (fs *fileSystem) lingerLocked(n *tree.Entry) {
 		select {
 		case <-fs.ctx.Done():
 			return
-		case <-time.After(temporaryLife):
+		case <-time.After(fs.patience.temporary):
 		}
 		fs.mu.Lock()
 		st := stageOf(n)
