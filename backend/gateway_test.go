@@ -249,7 +249,7 @@ func TestGatewayBelievesNoID(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	id := ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer := wire.Answer{Hello: &wire.Hello{Protocol: wire.Protocol}, Store: &versionlog.StoreJSON{ID: id, Slug: "notes", Name: "Notes", MaxMemoryBytes: 1000, Content: versionlog.ContentAny}}
+		answer := wire.Answer{Hello: &wire.Hello{Protocol: wire.Protocol}, Store: &wire.Store{StoreJSON: versionlog.StoreJSON{ID: id, Slug: "notes", Name: "Notes", MaxMemoryBytes: 1000, Content: versionlog.ContentAny}}}
 		if err := json.NewEncoder(w).Encode(&answer); err != nil {
 			t.Error(err)
 		}

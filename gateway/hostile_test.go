@@ -80,11 +80,11 @@ func history(t *testing.T) (storeID string, commits []*versionlog.Commit) {
 // TestHostileStores: what is no description of a store, or that of another one, is not believed.
 func TestHostileStores(t *testing.T) {
 	id := versionlog.NewStoreID()
-	for what, s := range map[string]versionlog.StoreJSON{
-		"an id that leads elsewhere": {ID: "../../../../tmp/x", Slug: "notes"},
-		"no id":                      {Slug: "notes"},
-		"another slug":               {ID: id, Slug: "others"},
-		"what the rules do not take": {ID: id, Slug: "notes", MaxMemoryBytes: -1},
+	for what, s := range map[string]wire.Store{
+		"an id that leads elsewhere": {StoreJSON: versionlog.StoreJSON{ID: "../../../../tmp/x", Slug: "notes"}},
+		"no id":                      {StoreJSON: versionlog.StoreJSON{Slug: "notes"}},
+		"another slug":               {StoreJSON: versionlog.StoreJSON{ID: id, Slug: "others"}},
+		"what the rules do not take": {StoreJSON: versionlog.StoreJSON{ID: id, Slug: "notes", MaxMemoryBytes: -1}},
 	} {
 		opts := &gateway.Options{CheckStore: func(s versionlog.Store) error {
 			if s.Limits.MaxMemoryBytes < 0 {

@@ -9,6 +9,27 @@ import (
 	"mneme/versionlog"
 )
 
+// Store is a versionlog.StoreJSON, but for its quota, which has an object of its own.
+type Store struct {
+	versionlog.StoreJSON
+	Quota versionlog.Quota `json:"quota,omitzero"`
+}
+
+// StoreOf returns the form of a store.
+func StoreOf(s versionlog.Store) *Store {
+	of := &Store{Quota: s.Quota}
+	s.Quota = versionlog.Quota{}
+	of.StoreJSON = *versionlog.NewStoreJSON(s)
+	return of
+}
+
+// Store returns the store.
+func (s *Store) Store() versionlog.Store {
+	store := s.StoreJSON.Store()
+	store.Quota = s.Quota
+	return store
+}
+
 // Tip is a versionlog.Tip.
 type Tip struct {
 	Seq        uint64            `json:"seq"`

@@ -318,3 +318,26 @@ func FuzzAnswer(f *testing.F) {
 		_, _ = DecodeCommit(data)
 	})
 }
+
+// TestStores: a store has the form that both sides of the protocol have always known.
+func TestStores(t *testing.T) {
+	made := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	want := versionlog.Store{
+		ID: "memstore_1", Slug: "s", Name: "S", Metadata: map[string]string{"a": "b"},
+		Limits: versionlog.Limits{MaxMemoryBytes: 9, Content: versionlog.ContentText},
+		Quota:  versionlog.Quota{Bytes: 1, Memories: 2, PerHour: 3}, CreatedAt: made, Epoch: 1, Replica: true,
+	}
+	const form = `{"id":"memstore_1","slug":"s","name":"S","metadata":{"a":"b"},"max_memory_bytes":9,"content":"text",` +
+		`"created_at":"2026-01-02T03:04:05.000006Z","epoch":1,"replica":true,"quota":{"bytes":1,"memories":2,"per_hour":3}}`
+	text, err := json.Marshal(StoreOf(want))
+	if err != nil || string(text) != form {
+		t.Errorf("%s, %v; want %s", text, err, form)
+	}
+	var got Store
+	if err := json.Unmarshal([]byte(form), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got.Store()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

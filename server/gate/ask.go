@@ -82,7 +82,7 @@ func store(ctx context.Context, v *view, a *wire.Ask) (*wire.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &wire.Answer{Store: versionlog.NewStoreJSON(s)}, nil
+	return &wire.Answer{Store: wire.StoreOf(s)}, nil
 }
 
 func deleteStore(ctx context.Context, v *view, a *wire.Ask) (*wire.Answer, error) {

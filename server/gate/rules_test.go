@@ -189,7 +189,7 @@ func TestRights(t *testing.T) {
 func TestStores(t *testing.T) {
 	r := newRig(t, nil)
 	store := func(slug string) wire.Ask {
-		return wire.Ask{New: &versionlog.StoreJSON{ID: versionlog.NewStoreID(), Slug: slug, Name: "x", MaxMemoryBytes: 1, Content: versionlog.ContentText}}
+		return wire.Ask{New: &wire.Store{StoreJSON: versionlog.StoreJSON{ID: versionlog.NewStoreID(), Slug: slug, Name: "x", MaxMemoryBytes: 1, Content: versionlog.ContentText}}}
 	}
 	if err := r.ask(wire.OpCreateStore, store("x")); err != nil {
 		t.Error(err)
