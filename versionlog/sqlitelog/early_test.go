@@ -352,3 +352,28 @@ func TestEarlyTableIsThere(t *testing.T) {
 		t.Errorf("the format is %v", format)
 	}
 }
+
+// TestEarlyMeetsOlderProcess: a process of an earlier mneme, which had the database open before, knows of
+// no early versions. Those do not become versions of its event.
+func TestEarlyMeetsOlderProcess(t *testing.T) {
+	l := newEarlyLog(t, fewest)
+	name, gaps := "Another name", 0
+	betweenEarly = func() {
+		if gaps++; gaps != 2 {
+			return
+		}
+		id := texts(t, raw(t, l.dir), `SELECT id FROM early`)[0]
+		change(t, l.dir, `DELETE FROM early`)
+		_, err := l.Commit(t.Context(), l.store.ID, &versionlog.Proposal{
+			Key: versionlog.NewKey(), Event: versionlog.StoreUpdated(versionlog.StoreUpdate{Name: &name}),
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		change(t, l.dir, `INSERT INTO early SELECT num, '`+id+`' FROM stores`)
+	}
+	if _, err := l.Commit(t.Context(), l.store.ID, move(fewest, "a", "b")); err != nil {
+		t.Error(err)
+	}
+	l.sound(t)
+}

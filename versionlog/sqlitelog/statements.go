@@ -109,7 +109,7 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	noteEarly     = `INSERT INTO early (store, id) VALUES (?, ?)`
 	dropEarlyNote = `DELETE FROM early WHERE store = ?`
-	dropEarly     = `DELETE FROM versions WHERE store = ? AND seq > ?`
+	dropEarly     = `DELETE FROM versions WHERE store = ? AND seq = ?`
 	leavePath     = `UPDATE paths SET live = 0 WHERE store = ?1 AND seq = ?2 AND ord = ?3
 		AND path = (SELECT path FROM versions WHERE store = ?1 AND seq = ?2 AND ord = ?3)`
 

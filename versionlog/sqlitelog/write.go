@@ -287,9 +287,14 @@ func isEarly(c *versionlog.Commit, s *storeRow) bool {
 	return len(c.Versions) > 0 && s.early == c.Versions[0].ID
 }
 
-// dropEarly removes the early versions of a store.
+// dropEarly removes the early versions of a store. Their sequence number may have become that of an event,
+// of an older process that has the database open and knows of no early versions.
 func (w *writer) dropEarly(s *storeRow) error {
-	return errors.Join(w.run(dropEarly, s.num, int64(s.tip.Seq)), w.run(dropEarlyNote, s.num))
+	seq, _, err := versionlog.LocateVersion(s.early)
+	if err != nil {
+		return fmt.Errorf("%w: the note of early versions: %w", versionlog.ErrCorrupt, err)
+	}
+	return errors.Join(w.run(dropEarly, s.num, int64(seq)), w.run(dropEarlyNote, s.num))
 }
 
 // takeEarly leaves no version of a store early, within the transaction of its next commit. It reports
