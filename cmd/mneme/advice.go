@@ -6,6 +6,7 @@ import (
 
 	"mneme/backend"
 	"mneme/cas"
+	"mneme/daemon"
 	"mneme/finding"
 	"mneme/internal/safepath"
 	"mneme/memory"
@@ -21,6 +22,8 @@ var advices = []struct {
 }{
 	{backend.ErrNoStores, "`mneme store create NAME` makes the first"},
 	{memory.ErrNoStore, "`mneme store list` shows the stores, `mneme store create` makes one"},
+
+	{daemon.ErrNoMount, "`mneme status` lists the mounts"},
 
 	{backend.ErrPlainHTTP, "--insecure does so, too"},
 	{backend.ErrPeer, "no credential was sent; if the server runs as that user, MNEME_SERVER_USER names it, else ask who has taken the place of the server"},
@@ -47,9 +50,15 @@ var advices = []struct {
 func advice(err error) string {
 	var missing *witness.MissingError
 	var version *memory.VersionRefError
+	var mounted *daemon.MountedError
+	var dead *daemon.DeadError
 	switch {
+	case errors.As(err, &mounted):
+		return fmt.Sprintf("`mneme unmount --at %s` ends that, --at chooses another place", mounted.Dir)
 	case errors.As(err, &advised{}):
 		return ""
+	case errors.As(err, &dead):
+		return fmt.Sprintf("`mneme unmount --at %s` clears it", dead.Dir)
 	case errors.As(err, &missing):
 		return fmt.Sprintf("it can be read by commands, and is neither written nor mounted; "+
 			"after going back to a backup, `mneme fsck %s --accept-loss` takes it as it is; docs/BACKUP.md says more", missing.Store)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"mneme/daemon"
 )
 
 // TestPrintMounted: what is said to try can be pasted into a shell, wherever the mount is,
@@ -14,7 +16,7 @@ func TestPrintMounted(t *testing.T) {
 	var out bytes.Buffer
 	a := newApp(os.Stdin, os.Stdout, os.Stderr)
 	a.out = bufio.NewWriter(&out)
-	if err := a.printMounted(mounted{Stores: []mountedStore{{Slug: "notes", Path: "/srv/it's \x1b[31m/notes"}}}, "end"); err != nil {
+	if err := a.printMounted(daemon.Mounted{Stores: []daemon.MountedStore{{Slug: "notes", Path: "/srv/it's \x1b[31m/notes"}}}, "end"); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"mneme/backend"
+	"mneme/daemon"
 	"mneme/internal/agentdirs"
 )
 
@@ -95,9 +96,9 @@ func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 func (a *app) run(ctx context.Context, args []string) error {
 	// Errors of the command line itself are reported as JSON, too.
 	a.json = slices.Contains(args, "--json")
-	if isHelper() {
+	if daemon.IsMountHelper() {
 		var err error
-		if args, err = asHelper(args); err != nil || len(args) == 0 {
+		if args, err = daemon.MountHelperArgs(args); err != nil || len(args) == 0 {
 			return err
 		}
 	}

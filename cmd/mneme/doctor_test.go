@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mneme/daemon"
 )
 
 // TestDoctorFindings holds that each thing that a machine may lack is found, with what to do, and
@@ -55,7 +57,7 @@ func TestDoctorFindings(t *testing.T) {
 		note  string
 	}{
 		{"nothing", on(healthy), "fuse", stateOK, ""},
-		{"no device", on(with(func(m *machine) { m.fuse = func() error { return checkFuseAt(filepath.Join(dir, "fuse")) } })), "fuse", stateFailure, "`modprobe fuse`"},
+		{"no device", on(with(func(m *machine) { m.fuse = func() error { return daemon.CheckFuseAt(filepath.Join(dir, "fuse")) } })), "fuse", stateFailure, "`modprobe fuse`"},
 		{"an old kernel", on(with(func(m *machine) { m.release = func() string { return "5.10.0-8-amd64" } })), "kernel", stateWarning, "needs 6.9 or newer"},
 		{"a new kernel", on(healthy), "kernel", stateOK, "Linux 6.12.3"},
 		{"a strange kernel", on(with(func(m *machine) { m.release = func() string { return "beta" } })), "kernel", stateWarning, `"beta"`},
@@ -67,7 +69,7 @@ func TestDoctorFindings(t *testing.T) {
 		{"a directory of root's", func(e *examination) { asNobody(t, func() { e.mountDir("/") }) }, "mount directory", stateFailure, "`sudo chown $USER "},
 		{"a device without the right to mount", func(e *examination) {
 			withoutMounts(t, func() {
-				e.machine(with(func(m *machine) { m.fuse = func() error { return checkFuseAt(os.DevNull) } }), empty)
+				e.machine(with(func(m *machine) { m.fuse = func() error { return daemon.CheckFuseAt(os.DevNull) } }), empty)
 			})
 		},
 			"fuse", stateFailure, "--cap-add SYS_ADMIN"},

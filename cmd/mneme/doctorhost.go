@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mneme/daemon"
 	"mneme/internal/bytesize"
 	"mneme/internal/durable"
 	"mneme/internal/safepath"
@@ -25,7 +26,7 @@ type machine struct {
 	fuseConf string        // says what users may do
 }
 
-var machineHere = machine{fuse: checkFuse, uid: os.Geteuid(), release: kernelRelease, fuseConf: "/etc/fuse.conf"}
+var machineHere = machine{fuse: daemon.CheckFuse, uid: os.Geteuid(), release: kernelRelease, fuseConf: "/etc/fuse.conf"}
 
 func kernelRelease() string {
 	var name unix.Utsname
@@ -82,7 +83,7 @@ func (e *examination) kernel(release string) {
 	e.ok("kernel", "Linux "+release)
 }
 
-// mountDir looks at the directory to mount at, or at where it would be made.
+// MountDir looks at the directory to mount at, or at where it would be made.
 func (e *examination) mountDir(at string) {
 	const what = "mount directory"
 	info, err := os.Stat(at)
@@ -92,7 +93,7 @@ func (e *examination) mountDir(at string) {
 	case errors.Is(err, fs.ErrNotExist):
 		parent := nearest(at)
 		if err := safepath.CheckNew(filepath.Join(parent, filepath.Base(at))); errors.Is(err, safepath.ErrUntrusted) {
-			e.failure(what, explainUntrusted(at, err))
+			e.failure(what, daemon.ExplainUntrusted(at, err))
 			return
 		}
 		if unix.Access(parent, unix.W_OK) != nil {
@@ -105,7 +106,7 @@ func (e *examination) mountDir(at string) {
 	case !info.IsDir():
 		e.failure(what, fmt.Errorf("%s is no directory; move it away, or mount elsewhere with --at", at))
 	default:
-		if mounted, err := checkSite(at); err != nil {
+		if mounted, err := daemon.CheckSite(at); err != nil {
 			e.failure(what, err)
 		} else if mounted {
 			e.ok(what, at+", where mneme is mounted")
@@ -113,27 +114,6 @@ func (e *examination) mountDir(at string) {
 			e.ok(what, at)
 		}
 	}
-}
-
-// checkSite makes sure that mneme is mounted at a directory, or can be.
-func checkSite(at string) (mounted bool, err error) {
-	d, err := safepath.Find(at)
-	if errors.Is(err, safepath.ErrUntrusted) {
-		err = explainUntrusted(at, err)
-	}
-	if err != nil {
-		return false, err
-	}
-	site, err := newMountSite(d)
-	if err != nil {
-		return false, err
-	}
-	if !site.mounted {
-		if err = site.checkOwn(); err == nil {
-			err = site.checkFree()
-		}
-	}
-	return site.mounted, errors.Join(err, site.Close())
 }
 
 // nearest returns the nearest directory above a path that is there.

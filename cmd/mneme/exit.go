@@ -76,10 +76,7 @@ func classNamed(name string) class {
 // errNotYet says that something of what was erased is still there.
 var errNotYet = errors.New("not all of it is erased: what is left where, and what is in the way, stands behind NOT YET (\"left\" in JSON); do what it says, and run the command again")
 
-// usageError is a mistake in how mneme was called.
-type usageError struct{ error }
-
-func (e usageError) Kind() errkind.Kind { return errkind.Invalid }
-func (e usageError) Unwrap() error      { return e.error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+// usagef returns an error about how mneme was called.
+func usagef(format string, args ...any) error {
+	return errkind.Wrap(errkind.Invalid, fmt.Errorf(format, args...))
+}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"mneme/daemon"
 )
 
 // What a mount has kept is named as far as a person reads it, and listed by a command.
@@ -13,11 +15,11 @@ func TestPrintLeft(t *testing.T) {
 	var out bytes.Buffer
 	a := newApp(os.Stdin, os.Stdout, os.Stderr)
 	a.out = bufio.NewWriter(&out)
-	var files []leftFile
+	var files []daemon.LeftFile
 	for i := range 1000 {
-		files = append(files, leftFile{Store: "notes", Path: "/f", SessionID: "s", Conflict: i + 1})
+		files = append(files, daemon.LeftFile{Store: "notes", Path: "/f", SessionID: "s", Conflict: i + 1})
 	}
-	a.printLeft(append(files, leftFile{Store: "book", Path: "/g", SessionID: "s", Conflict: 1}, leftFile{Store: "notes", Path: "/back", SessionID: "t"}))
+	a.printLeft(append(files, daemon.LeftFile{Store: "book", Path: "/g", SessionID: "s", Conflict: 1}, daemon.LeftFile{Store: "notes", Path: "/back", SessionID: "t"}))
 	if err := a.out.Flush(); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"mneme/backend"
+	"mneme/daemon"
 )
 
 // urlVariable names the environment variable that stands in for --url.
@@ -43,16 +44,16 @@ func openLibrary(ctx context.Context, rawURL *string, opts backend.Options) (*ba
 
 // openAt opens what is at a location. Warnings of the backend go to standard error.
 func openAt(ctx context.Context, at *backend.Location, opts backend.Options) (*backend.Library, error) {
-	opts.Logger = textLogger(os.Stderr, slog.LevelWarn)
+	opts.Logger = daemon.TextLogger(os.Stderr, slog.LevelWarn, withAdvice)
 	return at.Open(ctx, &opts)
 }
 
 // statusLines are lines of .mneme/status: where the stores are, and what was asked of a
 // backend that costs.
 func statusLines(lib *backend.Library) []string {
-	lines := []string{statusURL + ": " + lib.Location.URL}
+	lines := []string{daemon.StatusURL + ": " + lib.Location.URL}
 	if key := lib.Credential().Key; key != "" {
-		lines = append(lines, statusKey+": "+key)
+		lines = append(lines, daemon.StatusKey+": "+key)
 	}
 	if requests := lib.Requests(); requests != nil {
 		lines = append(lines, usageLines(requests, lib.CacheStats())...)

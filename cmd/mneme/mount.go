@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/daemon"
 	"mneme/errkind"
 	"mneme/fusefs"
 	"mneme/memory"
@@ -62,9 +63,7 @@ type mountCmd struct {
 
 	sharingFlags
 
-	log    *slog.Logger
-	keeper *keeperLink // of a process that has one, else nil
-	made   string      // the directory that was made to mount at; "" where there was one
+	process daemon.Process // this one, if it serves the mount
 }
 
 func (c *mountCmd) Help() string {
@@ -148,8 +147,8 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 	case c.PrintPrompt:
 		return c.printPrompt(ctx, a)
 	}
-	parent := parentPipe()
-	link, err := keeperOf()
+	parent := daemon.ParentPipe()
+	link, err := daemon.KeeperOf()
 	if err != nil {
 		return err
 	}
@@ -169,24 +168,26 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 		}
 		a.exit(code) // who served has said why
 	}
-	if c.keeper = link; link != nil {
-		c.Session = link.session
+	c.process = daemon.Process{At: c.At, Link: link, Log: newLogger(c.logLevel(parent == nil && a.errTerminal))}
+	if link != nil {
+		c.Session = link.Session()
 	}
-	c.log = newLogger(c.logLevel(parent == nil && a.errTerminal))
 	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may end before the mount
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	kept, err := c.serve(ctx, a.url, func(m mounted) error {
+	kept, err := c.serve(ctx, a.url, func(m daemon.Mounted) error {
 		switch {
-		case link.takesOver():
+		case link.TakesOver():
 			return nil
 		case parent != nil:
-			return replyMounted(parent, m)
+			return daemon.ReplyMounted(parent, m)
 		default:
 			return a.printMounted(m, "Ctrl-C here ends it.")
 		}
 	})
-	link.tellFailed(err)
+	if errkind.Of(err) == errkind.Unavailable || errors.Is(err, backend.ErrCredential) { // which is temporary
+		link.TellAway()
+	}
 	switch {
 	case err != nil && parent != nil:
 		_ = writeJSON(parent, newErrorReply(err)) // the log has it, too
@@ -200,7 +201,7 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 // serve mounts, calls ready, and returns when the mount has ended: by ctx, or
 // because somebody unmounted it. It returns what is kept of files that were not
 // committed.
-func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) error) (kept []leftFile, err error) {
+func (c *mountCmd) serve(ctx context.Context, url *string, ready func(daemon.Mounted) error) (kept []daemon.LeftFile, err error) {
 	wanted, err := c.check()
 	if err != nil {
 		return nil, err
@@ -219,7 +220,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 		}
 	}()
 	c.strictness.settle(lib)
-	if c.keeper == nil { // else the keeper has claimed the session
+	if c.process.Link == nil { // else the keeper has claimed the session
 		claim, err := c.claim(ctx, url, lib, wanted)
 		if err != nil {
 			return nil, err
@@ -241,40 +242,40 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(mounted) e
 		defer runtime.KeepAlive(make([]byte, ballastSize))
 	}
 	syscall.Umask(0) // the modes that callers ask for have been through theirs
-	server, dir, err := c.connect(ctx, stores, c.options(lib))
+	server, dir, err := c.process.Connect(ctx, stores, c.options(lib))
 	if err != nil {
 		return nil, err
 	}
-	announced := newMounted(dir, c.Flat, c.pid(), c.Session, stores)
-	announced.Recovered = newLeft(server.Recovered())
+	announced := daemon.NewMounted(dir, c.Flat, c.process.PID(), c.Session, stores)
+	announced.Recovered = daemon.NewLeft(server.Recovered())
 	metrics, err := c.startMetrics(server, lib, &announced)
 	if err != nil {
-		return nil, errors.Join(err, server.Close(), c.removeMade())
+		return nil, errors.Join(err, server.Close(), c.process.RemoveMade())
 	}
 	defer func() { err = errors.Join(err, metrics.close()) }()
 	if err := ready(announced); err != nil {
-		return nil, errors.Join(err, server.Close(), c.removeMade())
+		return nil, errors.Join(err, server.Close(), c.process.RemoveMade())
 	}
 	what := "mounted"
-	if c.keeper.takesOver() {
+	if c.process.Link.TakesOver() {
 		what = "taken over"
 	}
-	c.log.Info(what, "version", buildVersion(), "pid", os.Getpid(), "dir", dir, "stores", wanted, "session", c.Session)
-	c.tellService(serviceReady)
+	c.process.Log.Info(what, "version", buildVersion(), "pid", os.Getpid(), "dir", dir, "stores", wanted, "session", c.Session)
+	c.process.TellService(daemon.ServiceReady)
 	defer c.noteCaller(ctx, lib, wanted)()
-	c.log.Info("ending", "cause", c.awaitEnd(ctx, server))
-	c.tellService(serviceStopping)
+	c.process.Log.Info("ending", "cause", c.process.AwaitEnd(ctx, server))
+	c.process.TellService(daemon.ServiceStopping)
 	err = server.Close()
-	c.keeper.tellEnded()
+	c.process.Link.TellEnded()
 	inUse = errors.Is(err, fusefs.ErrHangs)
 	if inUse {
-		c.log.Error("ended", "err", err)
+		c.process.Log.Error("ended", "err", err)
 	} else {
-		c.log.Info("ended")
+		c.process.Log.Info("ended")
 	}
-	kept = newLeft(server.Kept())
-	if noteErr := writeNote(c.pid(), kept); noteErr != nil {
-		c.log.Warn("note for mneme unmount", "err", noteErr)
+	kept = daemon.NewLeft(server.Kept())
+	if noteErr := daemon.WriteNote(c.process.PID(), kept); noteErr != nil {
+		c.process.Log.Warn("note for mneme unmount", "err", noteErr)
 	}
 	return kept, err
 }
@@ -311,7 +312,7 @@ func (c *mountCmd) logLevel(terminal bool) (level slog.Level) {
 func (c *mountCmd) options(lib *backend.Library) *fusefs.Options {
 	uid, gid := c.Owner.ids()
 	return &fusefs.Options{
-		UID: uid, GID: gid, Mode: uint32(c.Mode), Exec: c.Exec, BeforeServing: c.dropPrivileges, Session: c.Session, Logger: c.log, Keeper: c.keeper.pid(), Flat: c.Flat,
+		UID: uid, GID: gid, Mode: uint32(c.Mode), Exec: c.Exec, BeforeServing: c.process.DropPrivileges, Session: c.Session, Logger: c.process.Log, Keeper: c.process.Link.KeeperID(), Flat: c.Flat,
 		Status: func() []string { return statusLines(lib) }, Strict: c.isStrict(), Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
 		Conflicts: lib.Conflicts, MaxMemory: int64(c.MaxMemory), Advise: adviseMount, Note: c.note(),
 		Event: eventLine, Notifier: notifier,
@@ -320,7 +321,7 @@ func (c *mountCmd) options(lib *backend.Library) *fusefs.Options {
 
 // notifier is a process of this program that calls fusedev.RunNotifier (see main).
 func notifier() *exec.Cmd {
-	return &exec.Cmd{Path: ownProgram, Args: []string{"mneme", "notices"}}
+	return &exec.Cmd{Path: daemon.OwnProgram, Args: []string{"mneme", "notices"}}
 }
 
 // note returns what makes the text to tell an agent about one store of the mount. The
@@ -356,22 +357,14 @@ func (c *mountCmd) printPrompt(ctx context.Context, a *app) error {
 		}
 		var mounts []note.Mount
 		for _, st := range stores {
-			mounts = append(mounts, note.Mount{Path: storeDir(dir, c.Flat, st.Info().Slug), Store: st.Info(), ReadOnly: st.ReadOnly()})
+			mounts = append(mounts, note.Mount{Path: daemon.StoreDir(dir, c.Flat, st.Info().Slug), Store: st.Info(), ReadOnly: st.ReadOnly()})
 		}
 		return a.printNote(note.Text(mounts, c.noteOptions()))
 	})
 }
 
-// tellService tells the service manager of the daemon's state. One that does not
-// hear of it decides by itself what to do.
-func (c *mountCmd) tellService(state string) {
-	if err := notifyService(state); err != nil {
-		c.log.Warn("notify the service manager", "err", err)
-	}
-}
-
 // startMetrics serves metrics where they are wanted, and nil where they are not.
-func (c *mountCmd) startMetrics(server *fusefs.Server, lib *backend.Library, announced *mounted) (*metricsServer, error) {
+func (c *mountCmd) startMetrics(server *fusefs.Server, lib *backend.Library, announced *daemon.Mounted) (*metricsServer, error) {
 	if c.MetricsAddr == "" {
 		return nil, nil
 	}
@@ -398,7 +391,10 @@ func (c *mountCmd) check() ([]wantedStore, error) {
 		return nil, err
 	}
 	wanted, err := wantStores(c.Stores, c.ReadOnly || c.AsOf != "")
-	return c.keeper.narrow(wanted), err
+	for i := range wanted {
+		wanted[i].readOnly = wanted[i].readOnly || c.process.Link.ReadOnly(i)
+	}
+	return wanted, err
 }
 
 func (c *mountCmd) openStores(ctx context.Context, lib *backend.Library, wanted []wantedStore) ([]*memory.Store, error) {

@@ -6,6 +6,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"mneme/daemon"
 )
 
 // looksLikePath reports whether a person means a path of this machine, and not
@@ -22,34 +24,34 @@ func placeInMount(text string) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	mounts, err := allMounts()
+	mounts, err := daemon.AllMounts()
 	if err != nil {
 		return place{}, err
 	}
-	m, found := mountAbove(mounts, abs)
+	m, found := daemon.Above(mounts, abs)
 	if !found { // perhaps by way of a symbolic link
 		if parent, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
 			abs = filepath.Join(parent, filepath.Base(abs))
-			m, found = mountAbove(mounts, abs)
+			m, found = daemon.Above(mounts, abs)
 		}
 	}
 	if !found {
 		return place{}, usagef("%q is not in a mount of mneme; want STORE:/path such as notes:/todo.md, or a path in a mount (`mneme status`)", text)
 	}
-	if uid := os.Geteuid(); m.uid != 0 && m.uid != uid {
-		return place{}, usagef("%q is in a mount of user %d, who is not to say where your command goes; want STORE:/path", text, m.uid)
+	if uid := os.Geteuid(); m.UID != 0 && m.UID != uid {
+		return place{}, usagef("%q is in a mount of user %d, who is not to say where your command goes; want STORE:/path", text, m.UID)
 	}
-	inside := path.Join(m.root, strings.TrimPrefix(abs, m.dir))
-	said := m.statuses(mounts)
-	if len(said) == 1 && said[0].get(statusFlat) != "" {
+	inside := path.Join(m.Root, strings.TrimPrefix(abs, m.Dir))
+	said := m.Statuses(mounts)
+	if len(said) == 1 && said[0].Get(daemon.StatusFlat) != "" {
 		return newMountedPlace(said[0], inside), nil
 	}
 	slug, below, _ := strings.Cut(strings.TrimPrefix(inside, "/"), "/")
 	if slug == "" {
-		return place{}, usagef("%q is a mount of whole stores; want one of them, such as %s", text, filepath.Join(m.dir, "notes"))
+		return place{}, usagef("%q is a mount of whole stores; want one of them, such as %s", text, filepath.Join(m.Dir, "notes"))
 	}
 	for _, s := range said {
-		if s.get(statusStore) == slug {
+		if s.Get(daemon.StatusStore) == slug {
 			return newMountedPlace(s, "/"+below), nil
 		}
 	}
@@ -60,32 +62,6 @@ func placeInMount(text string) (place, error) {
 }
 
 // newMountedPlace returns the place of a path in a store of a mount.
-func newMountedPlace(s storeStatus, path string) place {
-	return place{store: s.get(statusStore), id: s.get(statusID), url: s.get(statusURL), asOf: s.get(statusAsOf), path: path}
-}
-
-// mountAbove returns the topmost mount at or above a path.
-func mountAbove(mounts []mountPoint, path string) (best mountPoint, found bool) {
-	for _, m := range mounts {
-		if (m.dir == path || strings.HasPrefix(path, m.dir+"/")) && len(m.dir) >= len(best.dir) {
-			best, found = m, true
-		}
-	}
-	return best, found
-}
-
-// statuses returns what a mount says of its stores. m may be a part of a mount that is
-// bound to another place.
-func (m mountPoint) statuses(mounts []mountPoint) []storeStatus {
-	text := ""
-	for _, whole := range mounts {
-		if whole.minor == m.minor && whole.root == "/" {
-			text = readMountStatus(whole.dir)
-			break
-		}
-	}
-	if text == "" && !m.flat && m.root != "/" && strings.Count(m.root, "/") == 1 { // a store; of a flat mount, what anybody may write
-		text = readStatusFile(m.dir)
-	}
-	return parseStatuses(text)
+func newMountedPlace(s daemon.Status, path string) place {
+	return place{store: s.Get(daemon.StatusStore), id: s.Get(daemon.StatusID), url: s.Get(daemon.StatusURL), asOf: s.Get(daemon.StatusAsOf), path: path}
 }

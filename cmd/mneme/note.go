@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mneme/backend"
+	"mneme/daemon"
 	"mneme/note"
 	"mneme/versionlog"
 )
@@ -74,7 +75,7 @@ func (c *noteCmd) Run(ctx context.Context, a *app) error {
 func (c *noteCmd) place(dir, slug string) string {
 	switch {
 	case !c.Tool:
-		return storeDir(dir, c.Flat, slug)
+		return daemon.StoreDir(dir, c.Flat, slug)
 	case len(c.Stores) == 1:
 		return toolRoot
 	}

@@ -18,6 +18,7 @@ import (
 	"syscall"
 
 	"mneme/backend"
+	"mneme/daemon"
 	"mneme/memory"
 	"mneme/server"
 )
@@ -58,7 +59,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	if err := overwriteFreed(true); err != nil {
 		return err
 	}
-	given, err := handedOver()
+	given, err := daemon.HandedOver()
 	if err != nil {
 		return err
 	}
@@ -115,11 +116,11 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 		if err := c.announce(a, lib.Location.URL, urls); err != nil {
 			return err
 		}
-		if err := notifyService(serviceReady); err != nil {
+		if err := daemon.NotifyService(daemon.ServiceReady); err != nil {
 			a.warn(err.Error())
 		}
 		err = s.Serve(until, listeners...)
-		_ = notifyService(serviceStopping)
+		_ = daemon.NotifyService(daemon.ServiceStopping)
 		return errors.Join(err, metrics.close())
 	})
 }

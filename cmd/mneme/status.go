@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/daemon"
 	"mneme/internal/mountinfo"
 	"mneme/versionlog"
 )
@@ -48,7 +49,7 @@ func (c *statusCmd) Run(ctx context.Context, a *app) error {
 	var storesErr error
 	s.Stores, storesErr = storeStates(ctx, a, at.Dir != "")
 	s.known = storesErr == nil
-	mounts, err := listMounts()
+	mounts, err := daemon.Mounts()
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func printStatus(a *app, s statusJSON, verbose bool) {
 	for _, m := range s.Mounts {
 		session := "-"
 		if len(m.Stores) > 0 {
-			session = m.Stores[0].get(statusSession)
+			session = m.Stores[0].Get(daemon.StatusSession)
 		}
 		mounts.add(m.Dir, s.storesOf(m), session, strconv.Itoa(m.PID), m.state())
 	}
@@ -145,15 +146,15 @@ func printStatus(a *app, s statusJSON, verbose bool) {
 func (s statusJSON) storesOf(m mountJSON) string {
 	var names []string
 	for _, st := range m.Stores {
-		name, id := st.get(statusStore), st.get(statusID)
-		if st.get(statusAccess) == "read-only" {
+		name, id := st.Get(daemon.StatusStore), st.Get(daemon.StatusID)
+		if st.Get(daemon.StatusAccess) == "read-only" {
 			name += ":ro"
 		}
-		if seq := st.get(statusAsOf); seq != "" {
+		if seq := st.Get(daemon.StatusAsOf); seq != "" {
 			name += " (as of " + seq + ")"
 		}
 		if s.known && !slices.ContainsFunc(s.Stores, func(known storeState) bool { return known.ID == id }) {
-			name += " (" + cmp.Or(st.get(statusURL), "elsewhere") + ")"
+			name += " (" + cmp.Or(st.Get(daemon.StatusURL), "elsewhere") + ")"
 		}
 		names = append(names, name)
 	}
@@ -174,7 +175,7 @@ func (m mountJSON) state() string {
 		return "does not answer"
 	}
 	for _, st := range m.Stores {
-		if state := st.get(statusState); state != "ok" {
+		if state := st.Get(daemon.StatusState); state != "ok" {
 			return state
 		}
 	}
@@ -187,7 +188,7 @@ func printMount(a *app, m mountJSON) {
 	a.printFields([][2]string{{"Mounted at", fmt.Sprintf("%s, by process %d: %s", m.Dir, m.PID, m.state())}})
 	for _, st := range m.Stores {
 		for _, line := range st {
-			a.printf("  %s: %s\n", printable(line.key), printable(line.value))
+			a.printf("  %s: %s\n", printable(line.Key), printable(line.Value))
 		}
 		a.printf("\n")
 	}

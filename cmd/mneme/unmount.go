@@ -3,14 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"mneme/daemon"
 )
 
 type unmountCmd struct {
@@ -28,42 +25,39 @@ Examples:
     mneme unmount ~/memory --lazy`
 }
 
-// endPatience is how long the daemon may take to end; it means to take less.
-const endPatience = 4500 * time.Millisecond
-
 func (c *unmountCmd) Run(_ context.Context, a *app) error {
 	if c.Dir != "" && c.At != "" {
 		return usagef("%s and --at %s are two directories; want one", c.Dir, c.At)
 	}
-	site, err := mountAt(cmp.Or(c.Dir, c.At, defaultMountDir))
+	site, err := daemon.Find(cmp.Or(c.Dir, c.At, defaultMountDir))
 	if err != nil {
 		return err
 	}
 	defer site.Close()
-	dir, began, alive := site.Path(), time.Now(), site.mount.alive()
+	dir, began, alive := site.Path(), time.Now(), site.Mount.Alive()
 	var users []string
 	switch {
-	case c.Lazy && (alive || site.answers()):
-		err = site.detach()
+	case c.Lazy && (alive || site.Answers()):
+		err = site.Detach()
 	case alive:
-		users = mountUsersSoon(dir)
-		err = site.end()
+		users = daemon.Users(dir)
+		err = site.End()
 	default: // dead, or where this process cannot see it: then it commits when it finds the connection aborted
-		err = site.clear()
+		err = site.Clear()
 	}
 	if err != nil {
 		return fmt.Errorf("unmount %s: %w", dir, err)
 	}
-	var kept []leftFile
+	var kept []daemon.LeftFile
 	if alive && !c.Lazy {
-		if kept, err = readNote(site.mount.pid, began); err != nil {
+		if kept, err = daemon.ReadNote(site.Mount.PID, began); err != nil {
 			return fmt.Errorf("%s is unmounted, but what was kept of files that were not committed is not known: %w", dir, err)
 		}
 	}
 	if a.json {
 		return a.printJSON(struct {
-			Unmounted string     `json:"unmounted"`
-			Kept      []leftFile `json:"kept,omitempty"`
+			Unmounted string            `json:"unmounted"`
+			Kept      []daemon.LeftFile `json:"kept,omitempty"`
 		}{dir, kept})
 	}
 	a.printf("%s is unmounted.\n", printable(dir))
@@ -72,90 +66,4 @@ func (c *unmountCmd) Run(_ context.Context, a *app) error {
 	}
 	a.printLeft(kept)
 	return nil
-}
-
-// end makes the daemon, which lives, commit and end the mount. If it does not, the
-// mount is cleared all the same.
-func (s *mountSite) end() error {
-	pid := s.mount.pid
-	// Held from before, so that its number cannot pass to another process.
-	daemon, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return fmt.Errorf("find the daemon, process %d: %w", pid, err)
-	}
-	defer unix.Close(daemon)
-	if err := unix.PidfdSendSignal(daemon, unix.SIGTERM, nil, 0); err != nil {
-		return fmt.Errorf("end the daemon, process %d: %w", pid, err)
-	}
-	ended, err := endsWithin(daemon, endPatience)
-	if err != nil {
-		return err
-	}
-	if there, err := s.there(); err != nil || there { // here, if not where the daemon is
-		if err := errors.Join(err, s.clear()); err != nil {
-			return err
-		}
-	}
-	if !ended {
-		return fmt.Errorf("process %d that served it has not ended after %v; it is unmounted, but what was written last may not be saved before that process goes on", pid, endPatience)
-	}
-	return nil
-}
-
-// endsWithin reports whether a process ends within patience.
-func endsWithin(pidfd int, patience time.Duration) (bool, error) {
-	for deadline := time.Now().Add(patience); ; {
-		left := max(0, time.Until(deadline)) // poll takes less than 0 for ever
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(left.Milliseconds()))
-		switch {
-		case n > 0:
-			return true, nil
-		case err != nil && !errors.Is(err, unix.EINTR):
-			return false, fmt.Errorf("wait for the daemon: %w", err)
-		case left == 0:
-			return false, nil
-		}
-	}
-}
-
-// mountUsersSoon is mountUsers, or nobody when that takes long: the kernel tells the
-// links of a process that executes a program only when this has closed what is not
-// inherited, for which it may wait for a mount that does not answer.
-func mountUsersSoon(dir string) []string {
-	const patience = time.Second
-	found := make(chan []string, 1)
-	go func() { found <- mountUsers(dir) }()
-	select {
-	case users := <-found:
-		return users
-	case <-time.After(patience):
-		return nil
-	}
-}
-
-// mountUsers names some other processes that are in dir or have files of it open.
-// It reads links of /proc only, never the mount.
-func mountUsers(dir string) []string {
-	const enough = 5
-	var users []string
-	procs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, proc := range procs {
-		if proc == fmt.Sprintf("/proc/%d", os.Getpid()) {
-			continue
-		}
-		links, _ := filepath.Glob(filepath.Join(proc, "fd", "*"))
-		for _, link := range append(links, filepath.Join(proc, "cwd"), filepath.Join(proc, "root")) {
-			target, err := os.Readlink(link)
-			if err != nil || target != dir && !strings.HasPrefix(target, dir+"/") {
-				continue
-			}
-			name, _ := os.ReadFile(filepath.Join(proc, "comm"))
-			users = append(users, fmt.Sprintf("%s (process %s)", strings.TrimSpace(string(name)), filepath.Base(proc)))
-			break
-		}
-		if len(users) == enough {
-			break
-		}
-	}
-	return users
 }

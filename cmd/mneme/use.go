@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"mneme/backend"
+	"mneme/daemon"
 	"mneme/internal/agentdirs"
 	"mneme/internal/quote"
 )
@@ -146,7 +147,7 @@ func (c *useCmd) isDir() bool { return strings.Contains(c.Agent, "/") || looksLi
 func (c *useCmd) find(env *agentdirs.Env) (*agentdirs.Found, error) {
 	switch {
 	case c.isDir():
-		dir, err := absolute(c.Agent)
+		dir, err := daemon.Absolute(c.Agent)
 		return &agentdirs.Found{Agent: dirAgent, Name: strings.TrimLeft(filepath.Base(dir), "."), Dir: dir}, err
 	case !slices.Contains(agentdirs.Agents(), c.Agent):
 		return nil, usagef("%q is no agent that mneme knows; want one of %s, or a directory such as ./%[1]s", c.Agent, strings.Join(agentdirs.Agents(), ", "))
@@ -193,7 +194,7 @@ func (c *useCmd) record(all []*useRecord, env *agentdirs.Env) (*useRecord, error
 // notInUse is the error of undoing what is not in use.
 func (c *useCmd) notInUse(all []*useRecord) error {
 	what := c.Agent
-	if dir, err := mountDir(c.Agent); err == nil && c.isDir() {
+	if dir, err := daemon.MountDir(c.Agent); err == nil && c.isDir() {
 		what = dir
 		for _, r := range all {
 			if isBelow(dir, r.Mount) {
@@ -206,7 +207,7 @@ func (c *useCmd) notInUse(all []*useRecord) error {
 
 func (c *useCmd) isRecord(r *useRecord, env *agentdirs.Env) bool {
 	if c.isDir() {
-		dir, err := mountDir(c.Agent)
+		dir, err := daemon.MountDir(c.Agent)
 		return err == nil && (r.Dir == dir || r.Mount == dir)
 	}
 	return r.Agent == c.Agent && (r.Project == "" || isBelow(env.Project, r.Project))

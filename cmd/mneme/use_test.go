@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mneme/backend"
+	"mneme/daemon"
 	"mneme/internal/agentdirs"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -136,7 +137,7 @@ func (h *useHome) begin(n int) *use {
 			}
 			return nil
 		},
-		unmount: func(context.Context, *useRecord) ([]leftFile, error) { return nil, nil },
+		unmount: func(context.Context, *useRecord) ([]daemon.LeftFile, error) { return nil, nil },
 		warn:    func(string) {},
 		reached: func(point string) {
 			if n--; n == -1 {

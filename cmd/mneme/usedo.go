@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"mneme/backend"
+	"mneme/daemon"
 	"mneme/errkind"
 	"mneme/internal/agentdirs"
 	"mneme/internal/durable"
@@ -35,9 +36,9 @@ type use struct {
 	*useRecord
 
 	mount   func(ctx context.Context, r *useRecord) error
-	unmount func(ctx context.Context, r *useRecord) (kept []leftFile, err error)
-	kept    []leftFile // what the mount could not commit when it ended
-	keep    bool       // to undo is to bring what was changed since into the directory
+	unmount func(ctx context.Context, r *useRecord) (kept []daemon.LeftFile, err error)
+	kept    []daemon.LeftFile // what the mount could not commit when it ended
+	keep    bool              // to undo is to bring what was changed since into the directory
 
 	warn    func(line string)  // a person, of something that was done all the same
 	bar     *progress          // of the import

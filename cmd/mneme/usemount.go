@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 
+	"mneme/daemon"
 	"mneme/internal/mountinfo"
 )
 
@@ -26,19 +27,19 @@ func (u *useRecords) mountForUse(ctx context.Context, r *useRecord) error {
 }
 
 // unmountForUse ends the mount of a record, if it is there, and returns what that could not commit.
-func unmountForUse(ctx context.Context, r *useRecord) ([]leftFile, error) {
+func unmountForUse(ctx context.Context, r *useRecord) ([]daemon.LeftFile, error) {
 	m, found, err := mountedAt(r.Mount)
 	switch {
 	case err != nil || !found:
 		return nil, err
-	case m.Type != mountType:
+	case m.Type != daemon.MountType:
 		return nil, fmt.Errorf("%w: at %s is a mount that is not of mneme; unmount it, then again", errUndoHasWay, r.Mount)
 	}
 	out, err := runSelf(ctx, nil, "--json", "unmount", "--at", r.Mount)
 	if err != nil {
 		return nil, err
 	}
-	var said struct{ Kept []leftFile }
+	var said struct{ Kept []daemon.LeftFile }
 	return said.Kept, json.Unmarshal(out, &said)
 }
 

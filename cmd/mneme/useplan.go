@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/daemon"
 	"mneme/errkind"
 	"mneme/internal/agentdirs"
 	"mneme/internal/mountinfo"
@@ -47,7 +48,7 @@ func newUsePlan(ctx context.Context, a *app, found *agentdirs.Found, store strin
 	if err != nil {
 		return nil, err
 	}
-	dir, err := mountDir(found.Dir)
+	dir, err := daemon.MountDir(found.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -138,8 +139,8 @@ func checkUsable(dir string, at *backend.Location) (inode uint64, err error) {
 // checkUnused makes sure that no process is in a directory or has files of it open, as far as this
 // user may look.
 func checkUnused(dir string) error {
-	if users := mountUsersSoon(dir); len(users) > 0 {
-		return fmt.Errorf("%s is %w by %s; let that end or leave it first", quote.Cell(dir), errInUse, printable(strings.Join(users, ", ")))
+	if users := daemon.Users(dir); len(users) > 0 {
+		return fmt.Errorf("%s is %w by %s; let that end or leave it first", quote.Cell(dir), daemon.ErrInUse, printable(strings.Join(users, ", ")))
 	}
 	return nil
 }
@@ -153,7 +154,7 @@ func isBelow(path, dir string) bool {
 func checkNoMounts(dir string) error {
 	all, err := mountinfo.List()
 	for _, m := range all {
-		if isBelow(m.Dir, dir) || m.Type == mountType && isBelow(dir, m.Dir) {
+		if isBelow(m.Dir, dir) || m.Type == daemon.MountType && isBelow(dir, m.Dir) {
 			return fmt.Errorf("%s is %w: %s is mounted there (%s)", quote.Cell(dir), errNotDir, quote.Cell(m.Dir), m.Type)
 		}
 	}
@@ -162,7 +163,7 @@ func checkNoMounts(dir string) error {
 
 // checkMountable makes sure that this user can mount at a directory, which may be missing.
 func checkMountable(dir string) error {
-	if err := checkFuse(); err != nil {
+	if err := daemon.CheckFuse(); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -240,7 +241,7 @@ func (p *usePlan) planSetting(s *agentdirs.Setting) error {
 	if err != nil {
 		return err
 	}
-	if p.record.Mount, err = mountDir(filepath.Join(state, "mounts", p.record.Store)); err != nil {
+	if p.record.Mount, err = daemon.MountDir(filepath.Join(state, "mounts", p.record.Store)); err != nil {
 		return err
 	}
 	if err := checkNoMounts(p.record.Mount); err != nil {

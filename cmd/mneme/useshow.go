@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mneme/backend"
+	"mneme/daemon"
 	"mneme/internal/quote"
 	"mneme/memory"
 )
@@ -138,7 +139,7 @@ func (a *app) confirmUndo(ctx context.Context, r *useRecord) error {
 // undoUse undoes what a record says, and tells what has come into the store since.
 func (a *app) undoUse(ctx context.Context, u *use) error {
 	r := u.useRecord
-	here, err := mountDir(".")
+	here, err := daemon.MountDir(".")
 	isHere := err == nil && isBelow(here, r.Mount)
 	if err := u.undo(ctx); err != nil {
 		return err
@@ -149,10 +150,10 @@ func (a *app) undoUse(ctx context.Context, u *use) error {
 	}
 	if a.json {
 		return a.printJSON(struct {
-			Undone  string     `json:"undone"`
-			Store   string     `json:"store"`
-			Changes uint64     `json:"changes_since"`
-			Kept    []leftFile `json:"kept,omitempty"`
+			Undone  string            `json:"undone"`
+			Store   string            `json:"store"`
+			Changes uint64            `json:"changes_since"`
+			Kept    []daemon.LeftFile `json:"kept,omitempty"`
 		}{r.Dir, r.Store, since, u.kept})
 	}
 	if r.Keep {

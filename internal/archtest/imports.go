@@ -15,6 +15,7 @@ var floors = map[string]int{
 
 	"server/agent": 6,
 
+	"daemon":         5,
 	"mcp":            5,
 	"plugin":         5,
 	"server/api":     5,

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"bytes"
@@ -17,11 +17,14 @@ import (
 	"mneme/internal/xdg"
 )
 
-// daemonLogVariable names the file that a daemon in the background logs to.
-const daemonLogVariable = "MNEME_DAEMON_LOG"
+// logVariable names the file that a daemon in the background logs to.
+const logVariable = "MNEME_DAEMON_LOG"
 
-// daemonLogPath is the log of the daemon in the background that serves dir.
-func daemonLogPath(dir string) (string, error) {
+// ErrorText returns the text of an error for a log. It may add advice.
+type ErrorText func(error) string
+
+// logPath is the log of the daemon in the background that serves dir.
+func logPath(dir string) (string, error) {
 	logs, err := xdg.State()
 	if err != nil {
 		return "", err
@@ -32,7 +35,7 @@ func daemonLogPath(dir string) (string, error) {
 	return filepath.Join(logs, strings.ReplaceAll(strings.Trim(dir, "/"), "/", "-")+".log"), nil
 }
 
-func openDaemonLog(path string) (*os.File, error) {
+func openLog(path string) (*os.File, error) {
 	root, err := safepath.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return nil, fmt.Errorf("log of the daemon: %w; $XDG_STATE_HOME names another place", err)
@@ -41,36 +44,36 @@ func openDaemonLog(path string) (*os.File, error) {
 	return safepath.OpenFile(root, filepath.Base(path), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }
 
-// newLogger returns the logger of a daemon: lines for the journal when standard
-// error is one, else lines with their time, to the file of a daemon in the
-// background or to standard error.
-func newLogger(level slog.Level) *slog.Logger {
+// NewLogger returns the logger of a daemon. If standard error is the journal, it writes
+// lines for the journal. Otherwise it writes lines with their time, to the log file of a
+// daemon in the background or to standard error.
+func NewLogger(level slog.Level, text ErrorText) *slog.Logger {
 	if isJournal(os.Stderr) {
-		return slog.New(&journalHandler{w: os.Stderr, level: level, mu: &sync.Mutex{}})
+		return slog.New(&journalHandler{w: os.Stderr, level: level, text: text, mu: &sync.Mutex{}})
 	}
 	var w io.Writer = os.Stderr
-	if path := os.Getenv(daemonLogVariable); path != "" {
-		os.Unsetenv(daemonLogVariable)
+	if path := os.Getenv(logVariable); path != "" {
+		os.Unsetenv(logVariable)
 		w = &rotatedFile{path: path, file: os.Stderr}
 	}
-	return textLogger(w, level)
+	return TextLogger(w, level, text)
 }
 
-// textLogger returns a logger of lines with their time.
-func textLogger(w io.Writer, level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(shownLines{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: adviseAttr}))
+// TextLogger returns a logger of lines with their time.
+func TextLogger(w io.Writer, level slog.Level, text ErrorText) *slog.Logger {
+	return slog.New(slog.NewTextHandler(shownLines{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: text.replace}))
 }
 
-// adviseAttr adds advice to an error that is logged.
-func adviseAttr(_ []string, a slog.Attr) slog.Attr {
+// replace replaces an error that is logged with its text.
+func (t ErrorText) replace(_ []string, a slog.Attr) slog.Attr {
 	if err, ok := a.Value.Any().(error); ok {
-		return slog.String(a.Key, withAdvice(err))
+		return slog.String(a.Key, t(err))
 	}
 	return a
 }
 
-// shownLines writes the lines of a logger. Others' names are in them, so each is
-// bounded in length and has escapes for characters that cannot be seen.
+// shownLines writes the lines of a logger. They contain names that others chose, so each
+// line is bounded in length and has escapes for invisible characters.
 type shownLines struct{ w io.Writer }
 
 func (s shownLines) Write(line []byte) (int, error) {
@@ -78,8 +81,8 @@ func (s shownLines) Write(line []byte) (int, error) {
 	return len(line), err
 }
 
-// rotatedFile writes lines to the file that has a name now: a program that
-// rotates logs may rename it at any time. Its methods may be called at once.
+// rotatedFile writes lines to the file that has a name at the time of the line: a program
+// that rotates logs may rename the file at any time. Its methods may run concurrently.
 type rotatedFile struct {
 	path string
 
@@ -91,8 +94,8 @@ func (r *rotatedFile) Write(line []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.current() {
-		if file, err := openDaemonLog(r.path); err == nil { // else the old one has the line
-			if r.file != os.Stderr { // which also gets what the Go runtime says
+		if file, err := openLog(r.path); err == nil { // else the line goes to the old file
+			if r.file != os.Stderr { // which also receives messages of the Go runtime
 				_ = r.file.Close()
 			}
 			r.file = file
@@ -108,11 +111,12 @@ func (r *rotatedFile) current() bool {
 	return err == nil && errNamed == nil && os.SameFile(open, named)
 }
 
-// journalHandler writes records as sd-daemon(3) wants them: the priority in
-// front, and no time, which the journal adds.
+// journalHandler writes records in the form of sd-daemon(3): the priority first, and no
+// time, which the journal adds.
 type journalHandler struct {
 	w     io.Writer
 	level slog.Level
+	text  ErrorText
 	attrs []slog.Attr
 
 	mu *sync.Mutex // guards writes to w
@@ -126,7 +130,7 @@ func (h *journalHandler) Handle(ctx context.Context, r slog.Record) error {
 		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
 			return slog.Attr{}
 		}
-		return adviseAttr(groups, a)
+		return h.text.replace(groups, a)
 	}}).WithAttrs(h.attrs)
 	err := text.Handle(ctx, r)
 	h.mu.Lock()
@@ -141,10 +145,10 @@ func (h *journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &with
 }
 
-// WithGroup implements slog.Handler. Nothing here logs in groups.
+// WithGroup implements slog.Handler. mneme does not log in groups.
 func (h *journalHandler) WithGroup(string) slog.Handler { return h }
 
-// priority is the one of syslog(3).
+// priority is the priority of syslog(3).
 func priority(level slog.Level) int {
 	switch {
 	case level >= slog.LevelError:

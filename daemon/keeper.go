@@ -1,7 +1,6 @@
-package main
+package daemon
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,63 +12,71 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"mneme/backend"
 	"mneme/fusefs"
 	"mneme/internal/fusedev"
 )
 
-// A keeper holds the connection of a mount, and the journal that says what the
-// kernel knows of it (package handover), for processes that serve it one after
-// another. It looks into neither. The mount is named after the keeper, which is told
-// to end it and to replace the process that serves.
-//
-//   - Who serves is killed, or fails: another one takes over, though a thread of the
-//     killed one may stay for a while: in the kernel, waiting for a page that a
-//     program's read holds, which only the next one can answer.
-//   - Who is to take over cannot reach the stores, or has no credential that counts: that passes
-//     by itself, so another one tries after a pause, for as long as it lasts. Programs wait
-//     meanwhile. Of other failures too many in a row end the mount.
-//   - SIGHUP: another one, of the program that has this one's name by now, prepares
-//     everything but the device; then the one that serves leaves, and it takes over.
-//     If it cannot, all stays as it was. While one is being started already, this is
-//     done as soon as that one serves.
-//   - SIGTERM, SIGINT: who serves ends the mount.
-//   - The mount ends, however: the keeper ends like who served it.
-//   - The keeper is killed: who serves ends the mount.
-type keeper struct {
-	cmd  *mountCmd
-	self string   // the program
-	args []string // of who serves
+// KeepOptions describe a mount that a keeper holds.
+type KeepOptions struct {
+	At       string // the directory of the mount
+	Flat     bool   // the mount is one store
+	Session  string
+	ReadOnly []bool // for each store of the mount, whether it is only read
 
-	readOnly string // the stores that are only read, see keeperLink
-	log      *slog.Logger
-	logs     string // file that a daemon in the background logs to; "": none
+	Args  []string   // the arguments of each process that serves the mount
+	Level slog.Level // from which the keeper logs
+	Text  ErrorText
+}
+
+// A keeper holds the connection of a mount, and the journal of the kernel's state
+// (package handover). Processes serve the mount one after another. The keeper reads
+// neither the connection nor the journal. The mount's source names the keeper, which
+// receives the signals that end the mount or replace the process that serves it.
+//
+//   - The serving process is killed, or fails: another process takes over. A thread of
+//     the killed process may stay in the kernel, where it waits for a page that a
+//     program's read holds. Only the next process can answer that read.
+//   - The next process cannot reach the stores, or its credential is not valid: these
+//     failures are temporary, so another process tries after a pause, without a limit.
+//     Programs wait meanwhile. Too many other failures in a row end the mount.
+//   - SIGHUP: a process of the program that now has this one's name prepares everything
+//     except the device. Then the serving process leaves, and the new one takes over.
+//     If it cannot prepare, nothing changes. While another process starts, the
+//     replacement waits until that process serves.
+//   - SIGTERM, SIGINT: the serving process ends the mount.
+//   - The mount ends for any reason: the keeper exits with the serving process's code.
+//   - The keeper is killed: the serving process ends the mount.
+type keeper struct {
+	KeepOptions
+	self string // the program
+	log  *slog.Logger
+	logs string // file that a daemon in the background logs to; "": none
 
 	device, journal int // -1 before it is mounted
 
-	serving  *kept // or is about to; nil: nobody
-	next     *kept // is to take over; nil: nobody
+	serving  *kept // serves, or is about to; nil: no process
+	next     *kept // prepares to take over; nil: no process
 	events   chan keeperEvent
-	ending   bool // the mount is to end
-	replace  bool // who serves is to be replaced, as soon as he does
+	ending   bool // the mount must end
+	replace  bool // the serving process must be replaced as soon as it serves
 	failures int  // in a row
 
-	away  int              // how many in a row could not reach the stores
-	pause <-chan time.Time // nobody serves, and the next one starts then; nil: none is waited for
+	away  int              // how many processes in a row could not reach the stores
+	pause <-chan time.Time // ends a pause without a serving process; nil: no pause
 }
 
 // kept is a process that serves the mount.
 type kept struct {
-	link     *keeperLink
+	link     *Link
 	process  *exec.Cmd
 	prepared bool
-	away     bool          // it says that it cannot reach the stores
-	served   time.Time     // since when; zero: not yet
-	ended    bool          // it says that the mount has
-	waited   chan struct{} // closed when all of its threads have ended, and process knows how
+	away     bool          // it reported that it cannot reach the stores
+	served   time.Time     // when it began to serve; zero: not yet
+	ended    bool          // it reported that the mount has ended
+	waited   chan struct{} // closed when all its threads have ended, and process has its state
 }
 
-// how says how a process has ended.
+// how describes how a process has ended.
 func (d *kept) how() string {
 	select {
 	case <-d.waited:
@@ -79,18 +86,19 @@ func (d *kept) how() string {
 	}
 }
 
-// code is the exit code of a process. One that was told to end when it had said that
-// the mount has may die of that: all was done.
+// code is the exit code of a process. A process may die of a signal to end after it
+// reported the end of the mount. That is a success.
 func (d *kept) code() int {
+	const success, failure = 0, 1
 	<-d.waited
 	code := d.process.ProcessState.ExitCode()
 	switch {
 	case code >= 0:
 		return code
 	case d.ended && d.process.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGTERM:
-		return success.code
+		return success
 	}
-	return failure.code
+	return failure
 }
 
 // killed reports whether a process has ended because it was killed.
@@ -103,16 +111,16 @@ func (d *kept) killed() bool {
 	}
 }
 
-// ownProgram is what the keeper itself runs, whatever has its name by now.
-const ownProgram = "/proc/self/exe"
+// OwnProgram is the program of this process, even if its file has been replaced.
+const OwnProgram = "/proc/self/exe"
 
-// goneAtLast is an event: no thread of a process is left, nor what it had locked.
+// goneAtLast is an event: no thread of a process is left, and its locks are free.
 const goneAtLast = 'g'
 
-// keeperEvent is what a process says, or that it has ended.
+// keeperEvent is a message of a process, or its end.
 type keeperEvent struct {
 	of    *kept
-	what  byte // of a message; 0: it has ended, in that it does nothing any more
+	what  byte // of a message; 0: the process has ended, or its threads no longer run
 	files []int
 }
 
@@ -123,35 +131,25 @@ const (
 	leavePatience = 3 * time.Second
 )
 
-// keep runs the keeper, and returns the exit code that who served ended with.
-func (c *mountCmd) keep(ctx context.Context, a *app, parent *os.File) (int, error) {
-	wanted, err := c.check()
-	if err != nil {
-		return 0, err
-	}
-	if err := c.settle(ctx, a.url, wanted); err != nil { // for all who serve
-		return 0, err
-	}
-	claim, err := claimWanted(a.url, c.Session, wanted)
-	if err != nil {
-		return 0, err
-	}
-	defer claim.Close()
+// Keep runs a keeper until its mount has ended. It returns the exit code of the process
+// that served last. parent is the pipe to the process that started this one as a daemon,
+// or nil. Keep closes it.
+func Keep(o *KeepOptions, parent *os.File) (int, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, err
 	}
 	k := &keeper{
-		cmd: c, self: self, args: a.args, logs: os.Getenv(daemonLogVariable),
-		device: -1, journal: -1, events: make(chan keeperEvent), readOnly: readOnlyMask(wanted),
+		KeepOptions: *o, self: self, logs: os.Getenv(logVariable),
+		device: -1, journal: -1, events: make(chan keeperEvent),
 	}
-	k.log = newLogger(c.logLevel(parent == nil && a.errTerminal))
-	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may end before the mount
+	k.log = NewLogger(o.Level, o.Text)
+	signal.Ignore(syscall.SIGPIPE) // the reader of the log may end before the mount
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	k.serving, err = k.start(false, parent)
 	if parent != nil {
-		err = errors.Join(err, parent.Close()) // who serves has it
+		err = errors.Join(err, parent.Close()) // the serving process has it
 	}
 	if err != nil {
 		return 0, err
@@ -181,24 +179,6 @@ func (c *mountCmd) keep(ctx context.Context, a *app, parent *os.File) (int, erro
 	}
 }
 
-// settle names the session of a mount whose stores nobody has opened yet, and has those be read-only
-// that the credential may only read.
-func (c *mountCmd) settle(ctx context.Context, url *string, wanted []wantedStore) error {
-	at, err := locate(url)
-	if err != nil {
-		return err
-	}
-	if at.Server == nil { // which says it
-		c.Session, err = sessionName(c.Session)
-		return err
-	}
-	lib, err := openAt(ctx, at, backend.Options{ReadOnly: true, Direct: true})
-	if err != nil {
-		return err
-	}
-	return errors.Join(c.obey(ctx, lib, wanted), lib.Close())
-}
-
 // start starts a process that serves, or prepares to take over.
 func (k *keeper) start(over bool, parent *os.File) (*kept, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -208,10 +188,11 @@ func (k *keeper) start(over bool, parent *os.File) (*kept, error) {
 	theirs := os.NewFile(uintptr(pair[1]), "keeper")
 	defer theirs.Close()
 	program := k.self
-	if k.failures > 1 { // it may have been replaced by one that does not run
-		program = ownProgram
+	if k.failures > 1 { // the file may have been replaced by one that does not run
+		program = OwnProgram
 	}
-	d := &kept{link: &keeperLink{keeper: os.Getpid(), socket: pair[0], over: over, session: k.cmd.Session, readOnly: k.readOnly}, process: exec.Command(program, k.args...)}
+	link := &Link{keeper: os.Getpid(), socket: pair[0], over: over, session: k.Session, readOnly: readOnlyMask(k.ReadOnly)}
+	d := &kept{link: link, process: exec.Command(program, k.Args...)}
 	const first = 3 // the number of the first of ExtraFiles
 	if parent != nil {
 		d.process.ExtraFiles = append(d.process.ExtraFiles, parent)
@@ -222,7 +203,7 @@ func (k *keeper) start(over bool, parent *os.File) (*kept, error) {
 		d.process.Env = append(d.process.Env, parentPipeVariable+"=1")
 	}
 	if k.logs != "" {
-		d.process.Env = append(d.process.Env, daemonLogVariable+"="+k.logs)
+		d.process.Env = append(d.process.Env, logVariable+"="+k.logs)
 	}
 	d.process.Stdin, d.process.Stdout, d.process.Stderr = os.Stdin, os.Stdout, os.Stderr
 	d.waited = make(chan struct{})
@@ -235,20 +216,20 @@ func (k *keeper) start(over bool, parent *os.File) (*kept, error) {
 	}()
 	if over {
 		if err := d.link.tell(tellJournal, k.journal); err != nil {
-			k.log.Warn("tell a new process", "err", err) // its end says more
+			k.log.Warn("tell a new process", "err", err) // its end gives the reason
 		}
 	}
 	go k.listen(d)
 	return d, nil
 }
 
-// listen passes on what a process says, until it has ended or the thread has that it
-// has told of: then no other does anything any more.
+// listen passes on the messages of a process, until the process or the thread that it
+// named has ended. Then none of its threads does anything.
 func (k *keeper) listen(d *kept) {
 	const usual = 100 * time.Millisecond // is more than the other threads take to end
 	thread := -1
 	for {
-		ready := []unix.PollFd{{Fd: int32(d.link.socket), Events: unix.POLLIN}, {Fd: int32(thread), Events: unix.POLLIN}} // one below 0 is passed over
+		ready := []unix.PollFd{{Fd: int32(d.link.socket), Events: unix.POLLIN}, {Fd: int32(thread), Events: unix.POLLIN}} // poll ignores a number below 0
 		if _, err := unix.Poll(ready, -1); err != nil {
 			continue
 		}
@@ -260,7 +241,7 @@ func (k *keeper) listen(d *kept) {
 			break
 		}
 		if what == tellThread {
-			thread = fusedev.OpenThread(number) // one that has ended shows at the socket
+			thread = fusedev.OpenThread(number) // the socket shows a thread that has ended already
 			continue
 		}
 		k.events <- keeperEvent{of: d, what: what, files: files}
@@ -286,7 +267,7 @@ func (k *keeper) signalled(s os.Signal) {
 		k.hurry()
 	case k.ending:
 		k.log.Info("not replaced: the mount is being ended")
-	case k.away > 0 && k.serving == nil: // the next one is of the program of that name anyway
+	case k.away > 0 && k.serving == nil: // the next process runs the program of that name anyway
 		k.failures = 0
 		k.hurry()
 	case k.next != nil, k.serving == nil, k.serving.served.IsZero():
@@ -296,7 +277,7 @@ func (k *keeper) signalled(s os.Signal) {
 	}
 }
 
-// startNext starts a process to replace the one that serves.
+// startNext starts a process to replace the serving one.
 func (k *keeper) startNext() {
 	k.failures, k.replace = 0, false
 	next, err := k.start(true, nil)
@@ -307,7 +288,7 @@ func (k *keeper) startNext() {
 	k.next = next
 }
 
-// end tells whoever serves, or is about to, to end the mount.
+// end tells the serving and the next process to end the mount.
 func (k *keeper) end() {
 	for _, d := range []*kept{k.serving, k.next} {
 		if d != nil {
@@ -316,7 +297,7 @@ func (k *keeper) end() {
 	}
 }
 
-// told heeds what a process says.
+// told handles a message of a process.
 func (k *keeper) told(e keeperEvent) {
 	switch e.what {
 	case tellMounted:
@@ -337,7 +318,7 @@ func (k *keeper) told(e keeperEvent) {
 		e.of.away = true
 	case goneAtLast:
 		if k.serving != nil {
-			_ = k.serving.link.tell(tellGone) // one that has ended need not know
+			_ = k.serving.link.tell(tellGone) // a process that has ended does not need it
 		}
 	case tellPrepared:
 		e.of.prepared = true
@@ -349,11 +330,11 @@ func (k *keeper) told(e keeperEvent) {
 		if err := leaving.link.tell(tellLeave); err != nil {
 			k.log.Warn("tell who serves to leave", "err", err)
 		}
-		time.AfterFunc(leavePatience, func() { _ = leaving.process.Process.Kill() }) // one that has ended is not hit
+		time.AfterFunc(leavePatience, func() { _ = leaving.process.Process.Kill() }) // does nothing to one that has ended
 	}
 }
 
-// takeOver gives the device to the next process. Nobody serves.
+// takeOver gives the device to the next process. No process serves.
 func (k *keeper) takeOver() {
 	k.serving, k.next = k.next, nil
 	if err := k.serving.link.tell(tellTakeOver, k.device); err != nil {
@@ -361,15 +342,15 @@ func (k *keeper) takeOver() {
 	}
 }
 
-// lost goes on after the process that served has ended, or is done, with an exit
-// code.
+// lost continues after the serving process has ended. If the mount has ended, too, done
+// is set and code is the exit code.
 func (k *keeper) lost(e keeperEvent) (done bool, code int, err error) {
 	k.serving = nil
 	if e.of.ended || k.device < 0 {
 		if k.next != nil {
 			_ = k.next.process.Process.Kill()
 		}
-		if k.device >= 0 { // so that nobody waits for an answer any more
+		if k.device >= 0 { // so that no program waits for an answer
 			_ = unix.Close(k.device)
 		}
 		return true, e.of.code(), nil
@@ -378,14 +359,14 @@ func (k *keeper) lost(e keeperEvent) (done bool, code int, err error) {
 		if k.next.prepared {
 			k.takeOver()
 		}
-		return false, 0, nil // else when it is
+		return false, 0, nil // else it takes over when it is prepared
 	}
 	k.log.Warn("the process that served the mount has ended, another one takes over", "pid", e.of.process.Process.Pid, "how", e.of.how())
 	return k.again(e)
 }
 
-// again starts a process to take over from one that has failed, unless too many
-// have: at once, or after a pause.
+// again starts a process to take over from one that has failed, at once or after a
+// pause. It ends the mount if too many processes have failed.
 func (k *keeper) again(e keeperEvent) (done bool, code int, err error) {
 	switch {
 	case e.of.away:
@@ -406,14 +387,15 @@ func (k *keeper) again(e keeperEvent) (done bool, code int, err error) {
 	return err != nil, 0, err
 }
 
-// hurry ends a pause, if there is one.
+// hurry ends a pause, if one is on.
 func (k *keeper) hurry() {
 	if k.pause != nil {
 		k.pause = time.After(0)
 	}
 }
 
-// endPause goes on after a pause in which nobody has served the mount, which may have ended.
+// endPause continues after a pause without a serving process. The mount may have ended
+// in the pause.
 func (k *keeper) endPause() error {
 	k.pause = nil
 	switch {
@@ -432,12 +414,13 @@ func isDisconnected(device int) bool {
 	return err == nil && n > 0 && state[0].Revents&unix.POLLERR != 0
 }
 
-// giveUp ends a mount that no process could serve so many times, how says why.
+// giveUp ends a mount that no process could serve so many times. how is the reason.
 func (k *keeper) giveUp(times int, how string) error {
 	return errors.Join(fmt.Errorf("%d times in a row no process could serve the mount, the last time because: %s; it is unmounted, and what was being written is lost", times, how), k.detach())
 }
 
-// startAgain starts a process to take over, unless too many have failed, the last one as how says.
+// startAgain starts a process to take over, unless too many have failed. how is the
+// reason of the last failure.
 func (k *keeper) startAgain(how string) (err error) {
 	for {
 		if k.failures >= maxFailures || k.ending && k.failures > 0 {
@@ -457,22 +440,22 @@ func (k *keeper) startAgain(how string) (err error) {
 
 // detach takes the mount out of the directory tree.
 func (k *keeper) detach() error {
-	dir, err := mountDir(k.cmd.At)
+	dir, err := MountDir(k.At)
 	if err != nil {
 		return err
 	}
-	at, err := fusedev.Attached(dir, fusefs.Source(os.Getpid(), k.cmd.Flat), fusefs.Name)
+	at, err := fusedev.Attached(dir, fusefs.Source(os.Getpid(), k.Flat), fusefs.Name)
 	return errors.Join(err, explainDetach(at.Detach()))
 }
 
-// lostNext goes on after a process that was to take over has ended.
+// lostNext continues after the process that prepared to take over has ended.
 func (k *keeper) lostNext(e keeperEvent) error {
 	k.next = nil
 	if !e.of.away {
 		k.log.Error("a process that was to take over has ended", "pid", e.of.process.Process.Pid, "how", e.of.how())
 	}
 	if k.serving != nil {
-		return nil // it goes on
+		return nil // it continues to serve
 	}
 	_, _, err := k.again(e)
 	return err

@@ -1,7 +1,6 @@
-package main
+package daemon
 
 import (
-	"errors"
 	"os"
 	"syscall"
 	"unsafe"
@@ -9,15 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keptCapabilities are what a daemon of root's needs after it has mounted: to unmount,
-// to see which process has a file open, and to serve metrics at any port.
+// keptCapabilities are the capabilities that a daemon of root needs after it has mounted:
+// to unmount, to see which process has a file open, and to serve metrics at any port.
 const keptCapabilities = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_PTRACE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_NET_BIND_SERVICE
 
-// dropPrivileges gives up all capabilities of this process but those, and what it could
-// gain by executing a program. As another user than root it has none. Go changes all
-// threads of a program without C only: of one with C nothing is dropped, ENOTSUP. It
-// stops all of them until each has done so: none may be waiting for this process to
-// answer the kernel, as one that tells the kernel of a change may.
+// dropPrivileges gives up all other capabilities of this process, and those that it could
+// gain by executing a program. A process of another user has none. Go can change all
+// threads only of a program without C: in a program with C it fails with ENOTSUP and drops
+// nothing. It stops all threads until each has done so. Therefore no thread may wait for
+// this process to answer the kernel, as a thread that sends a notice to the kernel may.
 func dropPrivileges() error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -39,11 +38,4 @@ func dropPrivileges() error {
 		return os.NewSyscallError("capset", errno)
 	}
 	return nil
-}
-
-// dropPrivileges is that of a daemon, which goes on with what it cannot drop.
-func (c *mountCmd) dropPrivileges() {
-	if err := dropPrivileges(); err != nil && !errors.Is(err, syscall.ENOTSUP) {
-		c.log.Warn("capabilities are not dropped", "err", err)
-	}
 }

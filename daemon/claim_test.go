@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"errors"
@@ -7,19 +7,19 @@ import (
 	"testing"
 )
 
-// TestClaimNamesTheCaller: what STS has said is others' text, and goes to the claim of
-// the process that asked only.
+// TestClaimNamesTheCaller: the identity from STS is escaped, and is added only to the claim
+// of the process that asked.
 func TestClaimNamesTheCaller(t *testing.T) {
 	dir, pid := t.TempDir(), os.Getpid()
-	claim, err := claimSession(dir, "s")
+	claim, err := Claim(dir, "s")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer claim.Close()
 	refused := func() string {
 		t.Helper()
-		_, err := claimSession(dir, "s")
-		if !errors.Is(err, errInUse) || strings.ContainsAny(err.Error(), "\n\x1b") || len(err.Error()) > 2*maxCaller {
+		_, err := Claim(dir, "s")
+		if !errors.Is(err, ErrInUse) || strings.ContainsAny(err.Error(), "\n\x1b") || len(err.Error()) > 2*maxCaller {
 			t.Fatalf("claimed twice: %.2000q", err)
 		}
 		return err.Error()

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"os"
@@ -21,21 +21,21 @@ func TestParseMounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []mountPoint
+	var got []Mount
 	for _, m := range mounts {
-		got = append(got, newMountPoint(m))
+		got = append(got, newMount(m))
 	}
-	want := []mountPoint{
-		{301, "/mnt/memory", "/", 4711, "51", 1000, false}, {302, `/home/a b/c\d`, "/", 12, "52", -1, false},
-		{303, "/srv/box/notes", "/notes", 4711, "51", -1, false}, {304, "/flat", "/notes", 13, "53", -1, true}, {305, "/nameless", "/", 0, "54", -1, false},
+	want := []Mount{
+		{"/mnt/memory", "/", 4711, 1000, 301, "51", false}, {`/home/a b/c\d`, "/", 12, -1, 302, "52", false},
+		{"/srv/box/notes", "/notes", 4711, -1, 303, "51", false}, {"/flat", "/notes", 13, -1, 304, "53", true}, {"/nameless", "/", 0, -1, 305, "54", false},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("mounts %v, want %v", got, want)
 	}
 }
 
-// TestStatusOfPart: a store's directory that is bound to another place says of which store it is. A
-// directory of a flat mount does not: what is there anybody may have written.
+// TestStatusOfPart: a store's directory that is bound to another place names its store. A
+// directory of a flat mount does not: any user of the store may have written its files.
 func TestStatusOfPart(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, ".mneme"), 0o700); err != nil {
@@ -45,8 +45,8 @@ func TestStatusOfPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, flat := range []bool{false, true} {
-		m := mountPoint{dir: dir, root: "/d", flat: flat}
-		if n := len(m.statuses(nil)); n != 1 && !flat || n != 0 && flat {
+		m := Mount{Dir: dir, Root: "/d", flat: flat}
+		if n := len(m.Statuses(nil)); n != 1 && !flat || n != 0 && flat {
 			t.Errorf("flat: %t: %d stores", flat, n)
 		}
 	}

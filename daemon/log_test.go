@@ -1,23 +1,21 @@
-package main
+package daemon
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-
-	"mneme/backend"
 )
 
 // TestRotatedFile renames the log away, and removes it, while it is written.
 func TestRotatedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.log")
-	file, err := openDaemonLog(path)
+	file, err := openLog(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +38,7 @@ func TestRotatedFile(t *testing.T) {
 
 func TestJournalHandler(t *testing.T) {
 	var out bytes.Buffer
-	log := slog.New(&journalHandler{w: &out, level: slog.LevelInfo, mu: &sync.Mutex{}}).With("store", "notes")
+	log := slog.New(&journalHandler{w: &out, level: slog.LevelInfo, text: error.Error, mu: &sync.Mutex{}}).With("store", "notes")
 	log.Debug("not this")
 	log.Info("mounted", "dir", "/mnt/a b")
 	log.Warn("two\nlines")
@@ -51,22 +49,23 @@ func TestJournalHandler(t *testing.T) {
 	}
 }
 
-// TestLogAdvises: a log says of an error what a person can do about it.
+// TestLogAdvises: a log has the text of an error that it was given, which may add advice.
 func TestLogAdvises(t *testing.T) {
 	var text, journal strings.Builder
+	advise := func(err error) string { return err.Error() + "; look with fsck" }
 	for _, log := range []*slog.Logger{
-		textLogger(&text, slog.LevelInfo), slog.New(&journalHandler{w: &journal, level: slog.LevelInfo, mu: &sync.Mutex{}}),
+		TextLogger(&text, slog.LevelInfo, advise), slog.New(&journalHandler{w: &journal, level: slog.LevelInfo, text: advise, mu: &sync.Mutex{}}),
 	} {
-		log.Error("failed", "err", fmt.Errorf("append: %w", backend.ErrIndex))
+		log.Error("failed", "err", fmt.Errorf("append: %w", errors.New("damaged")))
 	}
 	for _, got := range []string{text.String(), journal.String()} {
-		if !strings.Contains(got, "msg=failed") || !strings.Contains(got, "; end all that writes to the store and run `mneme fsck --rebuild-index`") {
+		if !strings.Contains(got, "msg=failed") || !strings.Contains(got, `err="append: damaged; look with fsck"`) {
 			t.Errorf("the log says %q", got)
 		}
 	}
 }
 
-// TestLogLinesAreShown holds that what others named does not get into a log as it is.
+// TestLogLinesAreShown: names that others chose are escaped in a log.
 func TestLogLinesAreShown(t *testing.T) {
 	var out strings.Builder
 	drop := func(_ []string, a slog.Attr) slog.Attr {
@@ -82,32 +81,5 @@ func TestLogLinesAreShown(t *testing.T) {
 	lines := strings.Split(out.String(), "\n")
 	if len(lines) != 4 || lines[0] != `level=INFO msg=x path=/a\u3164b` || lines[1] != `level=INFO msg=x path="/a\nlevel=INFO \u202e\x1b"` || len(lines[2]) > 1<<15 {
 		t.Errorf("got %.500q", lines)
-	}
-}
-
-// TestNotifyService listens as a service manager does.
-func TestNotifyService(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "notify")
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	t.Setenv("NOTIFY_SOCKET", path)
-	if err := notifyService(serviceReady); err != nil {
-		t.Fatal(err)
-	}
-	buf := make([]byte, 100)
-	n, err := conn.Read(buf)
-	if err != nil || string(buf[:n]) != "READY=1" {
-		t.Errorf("told %q, %v", buf[:n], err)
-	}
-	t.Setenv("NOTIFY_SOCKET", path+"-not-there")
-	if err := notifyService(serviceReady); err == nil {
-		t.Error("nobody listens, and that is no error")
-	}
-	t.Setenv("NOTIFY_SOCKET", "")
-	if err := notifyService(serviceReady); err != nil {
-		t.Errorf("without a service manager: %v", err)
 	}
 }

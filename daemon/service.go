@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"errors"
@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a service manager is told of a daemon's state, see sd_notify(3).
+// States of a daemon for a service manager, see sd_notify(3).
 const (
-	serviceReady    = "READY=1"
-	serviceStopping = "STOPPING=1"
+	ServiceReady    = "READY=1"
+	ServiceStopping = "STOPPING=1"
 )
 
-// notifyService tells the service manager that has started this process, if one
-// has, of its state.
-func notifyService(state string) error {
+// NotifyService tells the state of this process to the service manager that has started
+// it. It does nothing without a service manager.
+func NotifyService(state string) error {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if socket == "" {
 		return nil
 	}
-	// A name that begins with @ is one in the abstract namespace, for net as well.
+	// In net, too, a name that begins with @ is in the abstract namespace.
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {
 		return fmt.Errorf("notify the service manager: %w", err)
@@ -35,13 +35,12 @@ func notifyService(state string) error {
 	return nil
 }
 
-// firstSocket is the descriptor of the first socket that a service manager hands over, see
-// sd_listen_fds(3).
+// firstSocket is the descriptor of the first socket that a service manager hands over,
+// see sd_listen_fds(3).
 const firstSocket = 3
 
-// handedOver returns the sockets at which the service manager listens for this process; none: it
-// has none.
-func handedOver() (listeners []net.Listener, err error) {
+// HandedOver returns the sockets at which the service manager listens for this process.
+func HandedOver() (listeners []net.Listener, err error) {
 	if os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"fmt"
@@ -9,22 +9,20 @@ import (
 	"strings"
 )
 
-// helperName is the name under which mount(8) calls this program for file
-// systems of type mneme, in /etc/fstab and with `mount -t mneme`.
+// helperName is the name by which mount(8) calls this program for file systems of type
+// mneme, in /etc/fstab and with `mount -t mneme`.
 const helperName = "mount.mneme"
 
-// kernelOptions are options of mount(8) that are not for a file system, or say
-// nothing of a mount of mneme.
+// kernelOptions are options of mount(8) that have no effect on a mount of mneme.
 var kernelOptions = []string{
 	"defaults", "rw", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev", "noexec",
 	"suid", "nosuid", "dev", "nodev", "async", "sync", "atime", "noatime", "relatime", "norelatime", "diratime", "nodiratime",
 }
 
-// helperArgs turns the arguments that mount(8) gives a helper into those of
-// `mneme mount`. They are SPEC DIR [-sfnv] [-N NAMESPACE] [-t TYPE] [-o OPTIONS];
-// SPEC is stores with commas between them. Options are flags of `mneme mount`
-// without their dashes, and those of mount(8). fake says that nothing is to be
-// mounted.
+// helperArgs translates the arguments that mount(8) gives a helper to arguments of
+// `mneme mount`. They are SPEC DIR [-sfnv] [-N NAMESPACE] [-t TYPE] [-o OPTIONS]. SPEC is
+// stores with commas between them. Options are flags of `mneme mount` without their
+// dashes, and options of mount(8). If fake is set, the helper must not mount.
 func helperArgs(args []string) (mount []string, fake bool, err error) {
 	var places []string
 	var options string
@@ -32,7 +30,7 @@ func helperArgs(args []string) (mount []string, fake bool, err error) {
 		switch arg := args[i]; {
 		case arg == "-o" || arg == "-t" || arg == "-N":
 			if i++; i == len(args) {
-				return nil, false, usagef("%s: %s needs a value", helperName, arg)
+				return nil, false, invalidf("%s: %s needs a value", helperName, arg)
 			}
 			if arg == "-o" {
 				options = args[i]
@@ -40,13 +38,13 @@ func helperArgs(args []string) (mount []string, fake bool, err error) {
 		case strings.HasPrefix(arg, "-") && strings.Trim(arg[1:], "sfnv") == "":
 			fake = fake || strings.Contains(arg, "f")
 		case strings.HasPrefix(arg, "-"):
-			return nil, false, usagef("%s: unknown argument %q", helperName, arg)
+			return nil, false, invalidf("%s: unknown argument %q", helperName, arg)
 		default:
 			places = append(places, arg)
 		}
 	}
 	if len(places) != 2 {
-		return nil, false, usagef("%s: want STORE[:ro][,STORE…] and a directory, as in /etc/fstab: notes /mnt/memory mneme session=host-1", helperName)
+		return nil, false, invalidf("%s: want STORE[:ro][,STORE…] and a directory, as in /etc/fstab: notes /mnt/memory mneme session=host-1", helperName)
 	}
 	mount = append([]string{"mount", "--background", "--at", places[1]}, strings.Split(places[0], ",")...)
 	for option := range strings.SplitSeq(options, ",") {
@@ -64,16 +62,16 @@ func helperArgs(args []string) (mount []string, fake bool, err error) {
 	return mount, fake, nil
 }
 
-// isHelper reports whether this process is the helper of mount(8), and not the
+// IsMountHelper reports whether this process is the helper of mount(8), and not the
 // daemon that the helper has started.
-func isHelper() bool {
+func IsMountHelper() bool {
 	return filepath.Base(os.Args[0]) == helperName && os.Getenv(parentPipeVariable) == ""
 }
 
-// asHelper returns the arguments that those of the helper mean; none when there is
-// nothing to do. While a machine boots nobody may have set $HOME, below which the
-// log of the daemon is.
-func asHelper(args []string) ([]string, error) {
+// MountHelperArgs translates the arguments of the helper to arguments of mneme. It
+// returns none if the helper must do nothing. It sets $HOME, below which the log of the
+// daemon is, if a booting machine has not set it.
+func MountHelperArgs(args []string) ([]string, error) {
 	mount, fake, err := helperArgs(args)
 	if err != nil || fake {
 		return nil, err

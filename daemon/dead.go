@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"errors"
@@ -13,10 +13,10 @@ import (
 // answerPatience is how long a daemon that may be dead has to answer.
 const answerPatience = 2 * time.Second
 
-// answers reports whether somebody serves the mount, perhaps a daemon that has
-// another process id in its own namespace. statfs always goes to the daemon.
-// Another process asks: if nobody answers, not even SIGKILL frees that one.
-func (s *mountSite) answers() bool {
+// Answers reports whether a process serves the mount. That may be a daemon which has
+// another process id in its own namespace. statfs always goes to the daemon. A child
+// process calls it: if the daemon does not answer, not even SIGKILL ends the caller.
+func (s *Site) Answers() bool {
 	stat := exec.Command("stat", "--file-system", "--dereference", "--", "/proc/self/fd/3")
 	stat.ExtraFiles = []*os.File{s.File} // 3
 	if stat.Start() != nil {
@@ -32,14 +32,14 @@ func (s *mountSite) answers() bool {
 	}
 }
 
-// clear takes the mount of a dead daemon out of the directory tree, and frees
-// whoever waits for an answer. A thread of the daemon that waited in the kernel
-// when it was killed, for a page that a reader of the mount holds, keeps the
-// connection alive: then both wait for ever.
-func (s *mountSite) clear() error {
+// Clear takes the mount of a dead daemon out of the directory tree, and frees the
+// programs that wait for an answer. Without Clear, a thread of the killed daemon may keep
+// the connection alive: it waits in the kernel for a page that a reader of the mount
+// holds, and both wait permanently.
+func (s *Site) Clear() error {
 	if os.Geteuid() != 0 {
-		// fusermount3 has nothing of the kind; the connection is this user's own.
-		_ = os.WriteFile(fmt.Sprintf("/sys/fs/fuse/connections/%s/abort", s.mount.minor), []byte("1"), 0)
+		// fusermount3 cannot abort; the connection belongs to this user.
+		_ = os.WriteFile(fmt.Sprintf("/sys/fs/fuse/connections/%s/abort", s.Mount.minor), []byte("1"), 0)
 	}
 	if err := explainDetach(fusedev.Detach(s.Dir, true)); err != nil {
 		return err

@@ -1,7 +1,6 @@
-package main
+package daemon
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,25 +8,25 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
-	"sync"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"mneme/backend"
 	"mneme/internal/durable"
 	"mneme/internal/quote"
 	"mneme/internal/safepath"
 	"mneme/session/conflict"
 )
 
-// sessionsName is the directory of claims, beside the conflicts of the stores.
+// sessionsName is the directory of claims, in the directory of the stores' conflicts.
 const sessionsName = "sessions"
 
-// claim says who has mounted stores in the name of a session: what a mount calls
-// itself, and what the system knows of it. It is a file that the process has locked
-// for as long as the mount lives, and that stays as long as a conflict does.
+// claim names the process that has mounted stores in the name of a session. It is a file
+// that the process has locked while the mount lives. The file stays as long as a conflict
+// does.
 type claim struct {
 	Session string    `json:"session"`
 	UID     int       `json:"uid"`
@@ -36,15 +35,21 @@ type claim struct {
 	PID     int       `json:"pid"` // of the daemon, or its keeper
 	Since   time.Time `json:"since"`
 
-	Caller string `json:"caller,omitempty"` // in AWS: an ARN, as STS tells it
+	Caller string `json:"caller,omitempty"` // in AWS: an ARN, as STS returns it
 }
 
-// claimSession claims a session for this process, until it ends or closes the file.
-// errInUse when another process on this machine has it.
-func claimSession(conflictsDir, session string) (*os.File, error) {
+// ClaimDirError says that the directory of claims cannot be used.
+type ClaimDirError struct{ Err error }
+
+func (e *ClaimDirError) Error() string { return fmt.Sprintf("conflicts: %v", e.Err) }
+func (e *ClaimDirError) Unwrap() error { return e.Err }
+
+// Claim claims a session for this process, until it ends or closes the file. It returns
+// ErrInUse if another process on this machine has the session.
+func Claim(conflictsDir, session string) (*os.File, error) {
 	root, err := safepath.NewRoot(filepath.Join(conflictsDir, sessionsName)).Make(0o700)
 	if err != nil {
-		return nil, fmt.Errorf("conflicts: %w; $%s names another directory", err, backend.ConflictsVariable)
+		return nil, &ClaimDirError{err}
 	}
 	defer root.Close()
 	sweepClaims(root)
@@ -58,32 +63,13 @@ func claimSession(conflictsDir, session string) (*os.File, error) {
 			return nil, errors.Join(claimed(f, session), f.Close())
 		case isNamed(root, f, name):
 			err := writeClaim(f, session)
-			if err != nil && !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) { // the lock is what counts
+			if err != nil && !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) { // the lock is enough
 				return nil, errors.Join(fmt.Errorf("claim session %s: %w", session, err), f.Close())
 			}
 			return f, nil
 		}
-		_ = f.Close() // swept meanwhile
+		_ = f.Close() // another process swept it meanwhile
 	}
-}
-
-// claimWanted claims a session that can write to one of the stores. A nil file is no claim.
-func claimWanted(url *string, session string, wanted []wantedStore) (*os.File, error) {
-	if allReadOnly(wanted) {
-		return nil, nil
-	}
-	at, err := locate(url)
-	if err != nil {
-		return nil, err
-	}
-	if at.Check() != nil {
-		return nil, nil // it cannot be opened either, and nothing is to be made there
-	}
-	dir, err := at.ConflictsDir()
-	if err != nil {
-		return nil, err
-	}
-	return claimSession(dir, session)
 }
 
 func claimName(session string) string {
@@ -91,8 +77,8 @@ func claimName(session string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// writeClaim says in its file, in place of an earlier claim, that this process has a
-// session.
+// writeClaim writes to a claim's file, in place of an earlier claim, that this process
+// has a session.
 func writeClaim(f *os.File, session string) error {
 	host, _ := os.Hostname()
 	text, err := json.Marshal(claim{
@@ -106,35 +92,15 @@ func writeClaim(f *os.File, session string) error {
 	return errors.Join(err, writeErr)
 }
 
-// noteCaller adds to the mount's claim, beside its work, with whose credentials it
-// works, where that can be told. It returns what gives that up, and waits for it.
-func (c *mountCmd) noteCaller(ctx context.Context, lib *backend.Library, wanted []wantedStore) (end func()) {
-	if allReadOnly(wanted) {
-		return func() {}
+func loginName() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	var noting sync.WaitGroup
-	noting.Go(func() {
-		caller, err := lib.Caller(ctx)
-		var conflicts string
-		if err == nil {
-			conflicts, err = lib.Location.ConflictsDir()
-		}
-		if err == nil && caller != "" {
-			err = noteCaller(conflicts, c.Session, c.pid(), caller)
-		}
-		if err != nil {
-			c.log.Debug("note whose credentials these are", "err", err)
-		}
-	})
-	return func() {
-		cancel()
-		noting.Wait()
-	}
+	return strconv.Itoa(os.Getuid())
 }
 
-// noteCaller adds to the claim that the mount of a process has on a session with whose
-// credentials it works. A claim of another process is left alone.
+// noteCaller adds the identity of the credentials to the claim of the mount of a process.
+// It leaves a claim of another process as it is.
 func noteCaller(conflictsDir, session string, pid int, caller string) error {
 	root, err := safepath.OpenRoot(filepath.Join(conflictsDir, sessionsName))
 	if err != nil {
@@ -160,10 +126,10 @@ func noteCaller(conflictsDir, session string, pid int, caller string) error {
 	}
 	text = append(text, '\n')
 	_, err = f.WriteAt(text, 0)
-	return errors.Join(err, f.Truncate(int64(len(text)))) // after, so that readers find a whole claim
+	return errors.Join(err, f.Truncate(int64(len(text)))) // last, so that readers find a whole claim
 }
 
-// maxCaller is how long an ARN is at most, in bytes (IAM quotas).
+// maxCaller is the length of the longest ARN, in bytes (IAM quotas).
 const maxCaller = 2048
 
 // lockClaim opens the file of a claim, and locks it unless another process has.
@@ -184,22 +150,22 @@ func isNamed(root *os.Root, f *os.File, name string) bool {
 	return err == nil && errNamed == nil && os.SameFile(mine, named)
 }
 
-// claimed says whose a session is.
+// claimed is the error that names the holder of a session.
 func claimed(f *os.File, session string) error {
 	of := "another process on this machine"
 	var c claim
 	text, err := safepath.ReadAll(f)
 	if err == nil && json.Unmarshal(text, &c) == nil {
-		of = fmt.Sprintf("process %d, of user %s, since %s", c.PID, printable(c.User), localTime(c.Since))
+		of = fmt.Sprintf("process %d, of user %s, since %s", c.PID, quote.Text(c.User), c.Since.Local().Format("2006-01-02 15:04:05"))
 		if c.Caller != "" {
 			of += ", with the credentials of " + quote.Name(c.Caller)
 		}
 	}
-	return fmt.Errorf("session %s is %w by %s; a session is of one mount or process at a time: leave out --session, or choose another; with the token of a session, use one of another session", session, errInUse, of)
+	return fmt.Errorf("session %s is %w by %s; a session is of one mount or process at a time: leave out --session, or choose another; with the token of a session, use one of another session", session, ErrInUse, of)
 }
 
-// sweepClaims removes the claims of mounts that ended as long ago as conflicts are
-// kept. What cannot be removed stays.
+// sweepClaims removes the claims of mounts that ended longer ago than conflicts are kept.
+// A claim that cannot be removed stays.
 func sweepClaims(root *os.Root) {
 	names, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"errors"
@@ -11,10 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mneme/internal/testing/skip"
-	"mneme/versionlog"
 )
 
-// bareMount mounts at dir what looks like mneme, and is served by nobody.
+// bareMount makes a mount at dir that looks like mneme's, and that no process serves.
 func bareMount(t *testing.T, dir string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -27,17 +26,17 @@ func bareMount(t *testing.T, dir string) {
 	if err != nil {
 		skip.Because(t, err.Error())
 	}
-	defer unix.Close(device) // at once, which makes it a dead mount
+	defer unix.Close(device) // at once, so that the mount is dead
 	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", device)
-	if err := unix.Mount("mneme:0", dir, mountType, unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+	if err := unix.Mount("mneme:0", dir, MountType, unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for range 3 { // wherever it is by now
-			mounts, _ := allMounts()
+		for range 3 { // the mount may have been renamed
+			mounts, _ := AllMounts()
 			for _, m := range mounts {
-				if rel, err := filepath.Rel(filepath.Dir(filepath.Dir(dir)), m.dir); err == nil && filepath.IsLocal(rel) {
-					_ = unix.Unmount(m.dir, unix.MNT_DETACH|unix.MNT_FORCE)
+				if rel, err := filepath.Rel(filepath.Dir(filepath.Dir(dir)), m.Dir); err == nil && filepath.IsLocal(rel) {
+					_ = unix.Unmount(m.Dir, unix.MNT_DETACH|unix.MNT_FORCE)
 				}
 			}
 		}
@@ -46,12 +45,12 @@ func bareMount(t *testing.T, dir string) {
 
 func mountedBelow(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	mounts, err := allMounts()
+	mounts, err := AllMounts()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range mounts {
-		if rel, err := filepath.Rel(dir, m.dir); err == nil && filepath.IsLocal(rel) {
+		if rel, err := filepath.Rel(dir, m.Dir); err == nil && filepath.IsLocal(rel) {
 			names = append(names, rel)
 		}
 	}
@@ -59,9 +58,10 @@ func mountedBelow(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// What is unmounted is the mount that was found, whatever has its name by then.
+// TestUnmountsWhatWasFound: the mount that was found is unmounted, even if another mount
+// has its name now.
 func TestUnmountsWhatWasFound(t *testing.T) {
-	for how, end := range map[string]func(*mountSite) error{"clear": (*mountSite).clear, "detach": (*mountSite).detach} {
+	for how, end := range map[string]func(*Site) error{"clear": (*Site).Clear, "detach": (*Site).Detach} {
 		t.Run(how, func(t *testing.T) {
 			dir, err := filepath.EvalSymlinks(t.TempDir())
 			if err != nil {
@@ -70,7 +70,7 @@ func TestUnmountsWhatWasFound(t *testing.T) {
 			path := func(name string) string { return filepath.Join(dir, name) }
 			bareMount(t, path("a/m"))
 			bareMount(t, path("b/m"))
-			site, err := mountAt(path("a/m"))
+			site, err := Find(path("a/m"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +91,7 @@ func TestUnmountsWhatWasFound(t *testing.T) {
 	}
 }
 
-// Only the root of a whole mount of mneme is one.
+// TestMountAt: only the root of a whole mount of mneme is found.
 func TestMountAt(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -100,25 +100,25 @@ func TestMountAt(t *testing.T) {
 	m := filepath.Join(dir, "x", "m")
 	bareMount(t, m)
 	for _, at := range []string{dir, filepath.Join(dir, "x"), filepath.Join(dir, "none", "m")} {
-		if _, err := mountAt(at); !errors.Is(err, versionlog.ErrNotFound) {
+		if _, err := Find(at); !errors.Is(err, ErrNoMount) {
 			t.Errorf("a mount at %s: %v", at, err)
 		}
 	}
 	if err := os.Symlink(m, filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	site, err := mountAt(filepath.Join(dir, "link"))
+	site, err := Find(filepath.Join(dir, "link"))
 	if err != nil || site.Path() != m {
 		t.Fatalf("by a link it is at %v, %v", site, err)
 	}
 	defer site.Close()
-	if site.answers() {
+	if site.Answers() {
 		t.Error("a dead mount answers")
 	}
 	if err := unix.Mount("tmpfs", m, "tmpfs", 0, "size=4k"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := mountAt(m); !errors.Is(err, versionlog.ErrNotFound) {
+	if _, err := Find(m); !errors.Is(err, ErrNoMount) {
 		t.Errorf("what is covered is found: %v", err)
 	}
 	if err := unix.Unmount(m, 0); err != nil {

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"errors"
@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inContainer is what a container takes that mounts are made in.
+// inContainer says which options a container needs for mounts.
 const inContainer = "a container needs --cap-add SYS_ADMIN --device " + fuseDevice
 
 var errMayNotMount = errors.New("mounting takes the capability CAP_SYS_ADMIN, which this process is denied; " + inContainer)
 
-// mayMount reports whether this process may mount or, as another user than root, whether
-// fusermount3 may that it starts.
+// mayMount reports whether this process may mount. For a user other than root, it reports
+// whether fusermount3 may mount as a child of this process.
 func mayMount() bool {
 	if os.Geteuid() != 0 {
 		allowed, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, unix.CAP_SYS_ADMIN, 0, 0, 0)
@@ -27,9 +27,9 @@ func mayMount() bool {
 	return err != nil || has[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
 }
 
-// explainMount says what to do about a mount that the kernel has denied.
+// explainMount adds to the error of a mount that the kernel has denied how to allow it.
 func explainMount(err error) error {
-	if errors.Is(err, unix.EPERM) || err != nil && strings.Contains(err.Error(), "Operation not permitted") { // as fusermount3 has it
+	if errors.Is(err, unix.EPERM) || err != nil && strings.Contains(err.Error(), "Operation not permitted") { // the text of fusermount3
 		return fmt.Errorf("%w; %s, and a security profile that allows mounting", err, inContainer)
 	}
 	return err
