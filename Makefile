@@ -17,7 +17,7 @@ export GORACE += atexit_sleep_ms=20
 # tests/agents and tests/use run the commands that serve with the race detector. `make check`
 # runs these tests without it, `make torture` with it. A name that is not right is run with it.
 # Which mounted tests have nothing for it, each package below tests says.
-PARTLY = ./versionlog/dynamolog ./versionlog/sqlitelog ./cmd/mneme ./fusefs ./archive ./versionlog ./internal/handover ./versionlog/memlog ./server/gate ./internal/testing/logfault
+PARTLY = ./versionlog/dynamolog ./versionlog/sqlitelog ./cmd/mneme ./adopt ./fusefs ./archive ./versionlog ./internal/handover ./versionlog/memlog ./server/gate ./internal/testing/logfault
 ONE_CALL = Stores|Events|Directories|Conflict|Paths|Read|Children|State|Import|Redact
 COMMANDS = Scripts|AWS[A-Z].*|HelpExamples|TerminalIsNotSteered|Findings|Tamperings(Embedded|AWS)|UseCutOff|UndoKeepsChanges
 SEQUENTIAL = PackedAtRandom|PackOnDamage|EditsAreSmall|AppendsAreSmall|KilledPacking|LossesAfter(Cut|Flip)|EraseAtRandom|CheckFindsEveryColumn|SetLen|FlippedBits|RecordDamage|RewritingTakesNoMemory

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"mneme/adopt"
 	"mneme/backend"
 	"mneme/cas"
 	"mneme/daemon"
@@ -52,6 +53,7 @@ func advice(err error) string {
 	var version *memory.VersionRefError
 	var mounted *daemon.MountedError
 	var dead *daemon.DeadError
+	var apart *adopt.ApartError
 	switch {
 	case errors.As(err, &mounted):
 		return fmt.Sprintf("`mneme unmount --at %s` ends that, --at chooses another place", mounted.Dir)
@@ -59,6 +61,8 @@ func advice(err error) string {
 		return ""
 	case errors.As(err, &dead):
 		return fmt.Sprintf("`mneme unmount --at %s` clears it", dead.Dir)
+	case errors.As(err, &apart):
+		return fmt.Sprintf("bring that back first: `mneme use %s --undo`", shellWord(apart.Used))
 	case errors.As(err, &missing):
 		return fmt.Sprintf("it can be read by commands, and is neither written nor mounted; "+
 			"after going back to a backup, `mneme fsck %s --accept-loss` takes it as it is; docs/BACKUP.md says more", missing.Store)

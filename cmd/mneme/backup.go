@@ -68,9 +68,9 @@ func (c *backupCmd) Run(ctx context.Context, a *app) error {
 	}
 	bar := a.progress("backup")
 	done, err := dest.fill(ctx, a, func(dir string) (*backend.Backup, error) {
-		return at.Recovery.Backup(ctx, dir, c.Stores, bar.show)
+		return at.Recovery.Backup(ctx, dir, c.Stores, bar.Show)
 	})
-	bar.clear()
+	bar.Clear()
 	if ctx.Err() != nil && err != nil {
 		return errors.New("the backup was interrupted; nothing is left of it")
 	}

@@ -32,8 +32,8 @@ Examples:
 func (c *blameCmd) Run(ctx context.Context, a *app) error {
 	return a.withVersion(ctx, c.Place, c.Version, func(st *memory.Store, p place, v versionlog.Version) error {
 		bar := a.progress("blame " + p.String())
-		blame, err := st.Blame(ctx, v, func(done, total int) { bar.show("lines", done, total) })
-		bar.clear()
+		blame, err := st.Blame(ctx, v, func(done, total int) { bar.Show("lines", done, total) })
+		bar.Clear()
 		if err != nil {
 			return err
 		}

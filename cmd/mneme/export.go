@@ -44,10 +44,10 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 	}
 	return a.withStoreAt(ctx, c.Store, c.At, func(_ *backend.Library, st *memory.Store) error {
 		bar := a.progress("export " + st.Info().Slug)
-		defer bar.clear()
-		opts := &archive.ExportOptions{KeepGoing: c.KeepGoing, Progress: bar.show, Lost: a.lostIn(st.Info().Slug, bar)}
+		defer bar.Clear()
+		opts := &archive.ExportOptions{KeepGoing: c.KeepGoing, Progress: bar.Show, Lost: a.lostIn(st.Info().Slug, bar)}
 		if c.Git {
-			err := gitstream.Write(ctx, st, a.out, &gitstream.Options{KeepGoing: c.KeepGoing, Progress: bar.show, Lost: opts.Lost})
+			err := gitstream.Write(ctx, st, a.out, &gitstream.Options{KeepGoing: c.KeepGoing, Progress: bar.Show, Lost: opts.Lost})
 			return adviseLost(err, st.Info().Slug)
 		}
 		if c.HeadsOnly {

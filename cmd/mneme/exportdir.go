@@ -41,10 +41,10 @@ func (d *dirExport) run(ctx context.Context, a *app) error {
 	return a.withStoreAt(ctx, d.store, d.at, func(_ *backend.Library, st *memory.Store) error {
 		slug := st.Info().Slug
 		bar := a.progress("export " + slug)
-		defer bar.clear()
+		defer bar.Clear()
 		n := 0
 		err := dir.fill(func(root *os.Root) (err error) {
-			opts := &plaindir.Options{KeepGoing: d.keepGoing, Progress: bar.show, Lost: a.lostIn(slug, bar)}
+			opts := &plaindir.Options{KeepGoing: d.keepGoing, Progress: bar.Show, Lost: a.lostIn(slug, bar)}
 			if d.asBundle {
 				if err := asBundle(ctx, st, opts); err != nil {
 					return err
@@ -53,7 +53,7 @@ func (d *dirExport) run(ctx context.Context, a *app) error {
 			n, err = plaindir.Write(ctx, st, root, opts)
 			return err
 		})
-		bar.clear()
+		bar.Clear()
 		if err != nil {
 			return adviseLost(err, slug)
 		}

@@ -26,7 +26,7 @@ func adviseLost(err error, slug string) error {
 // lostIn names contents that a store has lost, beside a bar.
 func (a *app) lostIn(store string, bar *progress) func(versionlog.Version) {
 	return func(v versionlog.Version) {
-		bar.clear()
+		bar.Clear()
 		a.warnLost(store, v)
 	}
 }

@@ -183,8 +183,8 @@ func (c *fsckCmd) rebuild(ctx context.Context, a *app, at *backend.Location) err
 		return usagef("%v: the index of an embedded store stands in one file with its records; there is nothing to rebuild it from but a backup", at)
 	}
 	bar := a.progress("rebuild")
-	err := at.Recovery.Rebuild(ctx, c.Store, bar.show)
-	bar.clear()
+	err := at.Recovery.Rebuild(ctx, c.Store, bar.Show)
+	bar.Clear()
 	return err
 }
 
@@ -206,7 +206,7 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s ver
 		return fsckJSON{}, err
 	}
 	bar := a.progress(s.Slug)
-	defer bar.clear()
+	defer bar.Clear()
 	out := fsckJSON{Type: "fsck", Store: s.Slug, ID: s.ID}
 	var printErr error
 	report := func(p memory.Problem) {
@@ -215,7 +215,7 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s ver
 			out.Repaired++
 		}
 		out.unproved = out.unproved || p.Kind == memory.ProblemHistory
-		bar.clear()
+		bar.Clear()
 		p.Do = adviseProblem(lib.Location, s.Slug, p)
 		if err := a.printProblem(s.Slug, p); printErr == nil {
 			printErr = err
@@ -229,7 +229,7 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s ver
 	if err := c.witnessed(ctx, a, lib, s, lost, report); err != nil {
 		return out, err
 	}
-	opts := &memory.VerifyOptions{PresenceOnly: c.Quick, Progress: bar.show, DoIndex: doIndex(lib.Location)}
+	opts := &memory.VerifyOptions{PresenceOnly: c.Quick, Progress: bar.Show, DoIndex: doIndex(lib.Location)}
 	if c.noted != nil {
 		opts.Against = &c.noted.Tip
 	}
@@ -244,7 +244,7 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s ver
 		return out, err
 	}
 	out.Commits, out.Versions, out.Memories, out.Blobs, out.Bytes = sum.Commits, sum.Versions, sum.Memories, sum.Blobs, sum.Bytes
-	bar.clear()
+	bar.Clear()
 	return out, a.printFsck(out)
 }
 

@@ -143,20 +143,20 @@ type gcJSON struct {
 func (c *gcCmd) collect(ctx context.Context, a *app, lib *backend.Library, st *memory.Store) error {
 	slug := st.Info().Slug
 	bar := a.progress("gc " + slug)
-	defer bar.clear()
+	defer bar.Clear()
 	now, _ := lib.Clock()
-	expired, err := st.FindExpired(ctx, now, c.Grace, func(done, total int) { bar.show("commits", done, total) })
+	expired, err := st.FindExpired(ctx, now, c.Grace, func(done, total int) { bar.Show("commits", done, total) })
 	if err != nil {
 		return err
 	}
 	j := gcJSON{Type: "gc", Store: slug, DryRun: c.DryRun, Rule: expired.Rule, Versions: len(expired.Versions), Contents: expired.Contents, Bytes: expired.Bytes, Sequence: []uint64{}, Places: []forget.Place{}}
 	var errs []error
 	if !c.DryRun && (expired.Rule != versionlog.Retention{}) {
-		done, err := forget.LetGo(ctx, st, expired, func(done, total int) { bar.show("versions", done, total) })
+		done, err := forget.LetGo(ctx, st, expired, func(done, total int) { bar.Show("versions", done, total) })
 		errs = append(errs, err)
 		j.add(done)
 	}
-	garbage, err := lib.Collect(ctx, st.Info().ID, &backend.CollectOptions{Grace: c.Grace, Keep: c.DryRun, Progress: bar.show})
+	garbage, err := lib.Collect(ctx, st.Info().ID, &backend.CollectOptions{Grace: c.Grace, Keep: c.DryRun, Progress: bar.Show})
 	errs = append(errs, err)
 	if garbage != nil {
 		j.Orphans, j.Orphaned, j.Conflicts, j.Temporary, j.Pages = garbage.Contents, garbage.Bytes, garbage.Conflicts, garbage.Temporary, garbage.Pages
@@ -164,7 +164,7 @@ func (c *gcCmd) collect(ctx context.Context, a *app, lib *backend.Library, st *m
 			j.Left = append(j.Left, forget.Place{Place: "contents of no version, or pages of no snapshot, as the bucket keeps what was deleted", Left: garbage.Left.Error()})
 		}
 	}
-	bar.clear()
+	bar.Clear()
 	err = errors.Join(errs...)
 	if err == nil && len(j.Left) > 0 {
 		err = errNotYet

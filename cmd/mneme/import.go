@@ -81,12 +81,12 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 	}
 	defer file.Close()
 	bar := a.progress("import")
-	defer bar.clear()
-	read, err := archive.Open(ctx, file, size, bar.show)
+	defer bar.Clear()
+	read, err := archive.Open(ctx, file, size, bar.Show)
 	if err != nil {
 		return advised{fmt.Errorf("%s: %w", c.File, err)}
 	}
-	bar.clear()
+	bar.Clear()
 	for v := range read.Lost() {
 		a.warnLost(read.Manifest.Store.Slug, v)
 	}
@@ -96,19 +96,19 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 	}
 	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
 		done, err := archive.Import(ctx, lib.Library, read, &archive.ImportOptions{
-			Mode: archive.Mode(c.Mode), Slug: slug, Author: &memory.Author{Actor: userActor()}, KeepGoing: c.KeepGoing, Progress: bar.show,
+			Mode: archive.Mode(c.Mode), Slug: slug, Author: &memory.Author{Actor: userActor()}, KeepGoing: c.KeepGoing, Progress: bar.Show,
 			Marks: lib.ImportsDir(), Confirmed: c.Confirm,
 			Warn: func(f memory.SecretsFound) {
-				bar.clear()
+				bar.Clear()
 				a.warnf("%s: %s", f.Path, &f)
 			},
 			Conflicts: func(storeID string) *conflict.Store { return lib.Conflicts(storeID) },
 			Keep: func(ctx context.Context, s versionlog.Store) (versionlog.Tip, error) {
-				bar.clear()
+				bar.Clear()
 				return c.keep(ctx, a, lib, s)
 			},
 		})
-		bar.clear()
+		bar.Clear()
 		if err != nil {
 			if err = c.advise(err, read); done != nil && done.Replaced {
 				err = advised{fmt.Errorf("%w; what was there before is in %s", err, c.Keep)}
@@ -216,10 +216,10 @@ func (c *importCmd) keepNew(ctx context.Context, a *app, lib *backend.Library, s
 		return err
 	}
 	bar := a.progress("keep " + s.Slug)
-	defer bar.clear()
+	defer bar.Clear()
 	err = writeNew(path, func(f *os.File) error {
 		_, err := archive.Export(ctx, st, f, &archive.ExportOptions{
-			KeepGoing: c.KeepGoing, Progress: bar.show, Lost: func(v versionlog.Version) { a.warnLost(s.Slug, v) },
+			KeepGoing: c.KeepGoing, Progress: bar.Show, Lost: func(v versionlog.Version) { a.warnLost(s.Slug, v) },
 		})
 		return err
 	})

@@ -42,6 +42,11 @@ func openLibrary(ctx context.Context, rawURL *string, opts backend.Options) (*ba
 	return openAt(ctx, at, opts)
 }
 
+// openURL is openLibrary for a URL.
+func openURL(ctx context.Context, url string, opts backend.Options) (*backend.Library, error) {
+	return openLibrary(ctx, &url, opts)
+}
+
 // openAt opens what is at a location. Warnings of the backend go to standard error.
 func openAt(ctx context.Context, at *backend.Location, opts backend.Options) (*backend.Library, error) {
 	opts.Logger = daemon.TextLogger(os.Stderr, slog.LevelWarn, withAdvice)

@@ -104,7 +104,7 @@ func (c *logCmd) limit(a *app) int {
 
 func (c *logCmd) print(ctx context.Context, a *app, st *memory.Store, path string, q memory.Query) error {
 	bar := a.progress("log " + st.Info().Slug)
-	q.Progress = func(done, total int) { bar.show("commits", done, total) }
+	q.Progress = func(done, total int) { bar.Show("commits", done, total) }
 	entries, subject, err := c.entries(ctx, st, path, q)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (c *logCmd) print(ctx context.Context, a *app, st *memory.Store, path strin
 	out := &logPrinter{ctx: ctx, a: a, st: st, patch: c.Patch, stat: c.Stat, table: newLogTable(subject)}
 	n, limit := 0, c.limit(a)
 	for e, err := range entries {
-		bar.clear()
+		bar.Clear()
 		if c.Patch || c.Stat { // what is printed at once is progress enough, and may be below a pager
 			bar = nil
 		}
@@ -129,7 +129,7 @@ func (c *logCmd) print(ctx context.Context, a *app, st *memory.Store, path strin
 			return err
 		}
 	}
-	bar.clear()
+	bar.Clear()
 	if err := out.flush(); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"mneme/backend"
 	"mneme/daemon"
+	"mneme/memory"
 	"mneme/note"
 	"mneme/versionlog"
 )
@@ -55,7 +56,7 @@ func (c *noteCmd) Run(ctx context.Context, a *app) error {
 				return err
 			}
 			mounts = append(mounts, note.Mount{
-				Path: c.place(dir, info.Slug), Store: info, ReadOnly: w.readOnly || takesNoWrites(info) != nil || !credential.MayWrite(info.ID, ""),
+				Path: c.place(dir, info.Slug), Store: info, ReadOnly: w.readOnly || memory.Closed(info) != nil || !credential.MayWrite(info.ID, ""),
 				Instructions: takeInstructions(unused, w.ref, info),
 			})
 		}

@@ -28,8 +28,8 @@ const (
 	progressPeriod = 100 * time.Millisecond
 )
 
-// show draws how much of a step is done. What is quick is never drawn.
-func (p *progress) show(step string, done, total int) {
+// Show draws how much of a step is done. What is quick is never drawn.
+func (p *progress) Show(step string, done, total int) {
 	if p == nil || total <= 0 {
 		return
 	}
@@ -46,8 +46,8 @@ func (p *progress) show(step string, done, total int) {
 		strings.Repeat("#", filled), strings.Repeat("-", progressWidth-filled), done, total)
 }
 
-// clear takes the bar away, before something else is written.
-func (p *progress) clear() {
+// Clear takes the bar away, before something else is written.
+func (p *progress) Clear() {
 	if p != nil && p.drawn {
 		_, _ = fmt.Fprint(p.a.err, "\r\x1b[K")
 		p.drawn = false

@@ -123,8 +123,8 @@ func (c *redactCmd) find(ctx context.Context, a *app, st *memory.Store) ([]memor
 	}
 	c.Versions = q.Versions
 	bar := a.progress("redact " + st.Info().Slug)
-	all, unseen, err := st.FindToRedact(ctx, q, func(done, total int) { bar.show("commits", done, total) })
-	bar.clear()
+	all, unseen, err := st.FindToRedact(ctx, q, func(done, total int) { bar.Show("commits", done, total) })
+	bar.Clear()
 	if err != nil {
 		return nil, nil, err
 	}

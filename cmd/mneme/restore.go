@@ -116,8 +116,8 @@ func (c *restoreCmd) toPoint(ctx context.Context, a *app) error {
 			}
 		}
 		bar := a.progress("restore")
-		done, err := s.RestoreTree(ctx, p.path, seq, &session.StepOptions{Confirmed: c.Confirm, Progress: bar.show})
-		bar.clear()
+		done, err := s.RestoreTree(ctx, p.path, seq, &session.StepOptions{Confirmed: c.Confirm, Progress: bar.Show})
+		bar.Clear()
 		if err != nil {
 			err = adviseSteps(explainMissing(ctx, st, p.path, err))
 			if done != nil && done.Commits > 0 {

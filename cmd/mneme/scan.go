@@ -37,8 +37,8 @@ func (c *scanCmd) Run(ctx context.Context, a *app) error {
 	}
 	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
 		bar := a.progress("scan " + p.String())
-		found, err := st.Scan(ctx, p.path, func(done, total int) { bar.show("commits", done, total) })
-		bar.clear()
+		found, err := st.Scan(ctx, p.path, func(done, total int) { bar.Show("commits", done, total) })
+		bar.Clear()
 		if err != nil {
 			return err
 		}

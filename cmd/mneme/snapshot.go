@@ -82,10 +82,10 @@ func (c *snapshotCmd) Run(ctx context.Context, a *app) error {
 		bar := a.progress("snapshot " + st.Info().Slug)
 		var about *frozen.About
 		err := writeNew(path, func(f *os.File) (err error) {
-			about, err = frozen.Write(ctx, st, f, &frozen.Options{Expires: expires, TempDir: filepath.Dir(path), Progress: bar.show})
+			about, err = frozen.Write(ctx, st, f, &frozen.Options{Expires: expires, TempDir: filepath.Dir(path), Progress: bar.Show})
 			return err
 		})
-		bar.clear()
+		bar.Clear()
 		if err != nil {
 			return err
 		}

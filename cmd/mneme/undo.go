@@ -96,8 +96,8 @@ func (c *undoCmd) undo(ctx context.Context, a *app, lib *backend.Library, st *me
 	s := session.New(st, &session.Options{ID: own, Conflicts: lib.Conflicts(st.Info().ID), Warn: a.warn})
 	defer s.Close()
 	bar := a.progress("undo")
-	done, err := s.Undo(ctx, c.Session, since, &session.StepOptions{Confirmed: c.Confirm, Progress: bar.show, Actor: userActor()})
-	bar.clear()
+	done, err := s.Undo(ctx, c.Session, since, &session.StepOptions{Confirmed: c.Confirm, Progress: bar.Show, Actor: userActor()})
+	bar.Clear()
 	if err != nil {
 		err = adviseSteps(err)
 		if done != nil && done.Commits > 0 {

@@ -9,8 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"mneme/backend"
+	"mneme/adopt"
 	"mneme/daemon"
+	"mneme/errkind"
 	"mneme/internal/agentdirs"
 	"mneme/internal/quote"
 )
@@ -42,12 +43,12 @@ Examples:
 }
 
 func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
-	records, err := openUseRecords(!c.List && !c.DryRun)
+	records, err := adopt.OpenRecords(!c.List && !c.DryRun)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, records.Close()) }()
-	all, err := records.all()
+	all, err := records.All()
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	u := &use{records: records, useRecord: known, mount: records.mountForUse, unmount: unmountForUse, warn: a.warn, bar: a.progress("use"), reached: func(string) {}}
+	u := &adopt.Adoption{Open: openURL, Actor: userActor(), Records: records, Record: known, StartMount: mountForUse(records), EndMount: unmountForUse, Warn: a.warn, Bar: a.progress("use")}
 	switch {
 	case c.KeepChanges && !c.Undo:
 		return usagef("--keep-changes goes with --undo")
@@ -74,8 +75,8 @@ func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
 	case c.Undo && c.DryRun:
 		return a.printUsed(known)
 	case c.Undo:
-		u.keep = c.KeepChanges
-		if !u.keep && !c.Yes {
+		u.KeepChanges = c.KeepChanges
+		if !u.KeepChanges && !c.Yes {
 			if err := a.confirmUndo(ctx, known); err != nil {
 				return err
 			}
@@ -92,9 +93,9 @@ func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
 }
 
 // use does what is planned, once the person has seen it.
-func (c *useCmd) use(ctx context.Context, a *app, u *use, plan *usePlan) error {
-	u.useRecord = &plan.record
-	if err := u.checkApart(); err != nil {
+func (c *useCmd) use(ctx context.Context, a *app, u *adopt.Adoption, plan *adopt.Plan) error {
+	u.Record = &plan.Record
+	if err := u.CheckApart(); err != nil {
 		return err
 	}
 	if c.DryRun || !a.json {
@@ -102,26 +103,26 @@ func (c *useCmd) use(ctx context.Context, a *app, u *use, plan *usePlan) error {
 			return err
 		}
 	}
-	if err := checkMountable(u.Mount); err != nil {
+	if err := adopt.CheckMountable(u.Mount); err != nil {
 		return err
 	}
 	if !c.Yes {
 		if err := a.out.Flush(); err != nil {
 			return err
 		}
-		sentence := "This changes where " + plan.found.Agent + " has its memory"
-		if plan.found.Agent == dirAgent {
+		sentence := "This changes where " + plan.Found.Agent + " has its memory"
+		if plan.Found.Agent == adopt.DirAgent {
 			sentence = "This mounts a store in the place of " + u.Dir
 		}
 		if err := a.confirm(sentence, "yes"); err != nil {
 			return err
 		}
 	}
-	err := u.do(ctx, plan.files, plan.make, func() (*backend.Library, error) { return openLibrary(ctx, a.url, creating) })
+	err := u.Do(ctx, plan.Files, plan.Make)
 	if err != nil {
 		return err
 	}
-	return a.printUsed(u.useRecord)
+	return a.printUsed(u.Record)
 }
 
 // env is where the agent is looked for.
@@ -148,7 +149,7 @@ func (c *useCmd) find(env *agentdirs.Env) (*agentdirs.Found, error) {
 	switch {
 	case c.isDir():
 		dir, err := daemon.Absolute(c.Agent)
-		return &agentdirs.Found{Agent: dirAgent, Name: strings.TrimLeft(filepath.Base(dir), "."), Dir: dir}, err
+		return &agentdirs.Found{Agent: adopt.DirAgent, Name: strings.TrimLeft(filepath.Base(dir), "."), Dir: dir}, err
 	case !slices.Contains(agentdirs.Agents(), c.Agent):
 		return nil, usagef("%q is no agent that mneme knows; want one of %s, or a directory such as ./%[1]s", c.Agent, strings.Join(agentdirs.Agents(), ", "))
 	}
@@ -157,12 +158,12 @@ func (c *useCmd) find(env *agentdirs.Env) (*agentdirs.Found, error) {
 		err = fmt.Errorf("%w; it has to be changed by hand: see docs/guide", err)
 	}
 	if err != nil {
-		err = refusal{err}
+		err = errkind.Wrap(errkind.Denied, err)
 	}
 	return found, err
 }
 
-func (c *useCmd) plan(ctx context.Context, a *app, env *agentdirs.Env) (*usePlan, error) {
+func (c *useCmd) plan(ctx context.Context, a *app, env *agentdirs.Env) (*adopt.Plan, error) {
 	found, err := c.find(env)
 	if err != nil {
 		return nil, err
@@ -171,12 +172,21 @@ func (c *useCmd) plan(ctx context.Context, a *app, env *agentdirs.Env) (*usePlan
 	if !named {
 		store = found.Name
 	}
-	return newUsePlan(ctx, a, found, store, named)
+	at, err := locate(a.url)
+	if err != nil {
+		return nil, err
+	}
+	o := &adopt.PlanOptions{At: at, MayBeMissing: a.url == nil, Open: openURL, Actor: userActor(), Policy: newStorePolicy()}
+	plan, err := adopt.NewPlan(ctx, o, found, store, named)
+	if unfit := (*adopt.UnfitError)(nil); errors.As(err, &unfit) {
+		err = newListedError(unfit.Unwrap(), unfit.Reasons, unfit.Advice)
+	}
+	return plan, err
 }
 
 // record returns the record of what is in use already, or nil.
-func (c *useCmd) record(all []*useRecord, env *agentdirs.Env) (*useRecord, error) {
-	var mine []*useRecord
+func (c *useCmd) record(all []*adopt.Record, env *agentdirs.Env) (*adopt.Record, error) {
+	var mine []*adopt.Record
 	for _, r := range all {
 		if c.isRecord(r, env) {
 			mine = append(mine, r)
@@ -191,13 +201,16 @@ func (c *useCmd) record(all []*useRecord, env *agentdirs.Env) (*useRecord, error
 	return nil, usagef("mneme has %d directories of %s in use; name one: `mneme use --list` lists them", len(mine), printable(c.Agent))
 }
 
+// errUseCutOff says that a `mneme use` was killed before it had done everything.
+var errUseCutOff = errkind.New(errkind.Conflict, "`mneme use` was cut off")
+
 // notInUse is the error of undoing what is not in use.
-func (c *useCmd) notInUse(all []*useRecord) error {
+func (c *useCmd) notInUse(all []*adopt.Record) error {
 	what := c.Agent
 	if dir, err := daemon.MountDir(c.Agent); err == nil && c.isDir() {
 		what = dir
 		for _, r := range all {
-			if isBelow(dir, r.Mount) {
+			if adopt.IsBelow(dir, r.Mount) {
 				return usagef("%s is in %s, which is in use; `mneme use %s --undo` brings that back", quote.Cell(dir), quote.Cell(r.Mount), shellWord(r.Dir))
 			}
 		}
@@ -205,30 +218,30 @@ func (c *useCmd) notInUse(all []*useRecord) error {
 	return usagef("%s is not in use by mneme; `mneme use --list` lists what is", quote.Cell(what))
 }
 
-func (c *useCmd) isRecord(r *useRecord, env *agentdirs.Env) bool {
+func (c *useCmd) isRecord(r *adopt.Record, env *agentdirs.Env) bool {
 	if c.isDir() {
 		dir, err := daemon.MountDir(c.Agent)
 		return err == nil && (r.Dir == dir || r.Mount == dir)
 	}
-	return r.Agent == c.Agent && (r.Project == "" || isBelow(env.Project, r.Project))
+	return r.Agent == c.Agent && (r.Project == "" || adopt.IsBelow(env.Project, r.Project))
 }
 
 // again is for what is in use already: it mounts the store if nobody has since the machine was started.
-func (c *useCmd) again(ctx context.Context, a *app, u *use) error {
+func (c *useCmd) again(ctx context.Context, a *app, u *adopt.Adoption) error {
 	if !u.Finished {
 		return fmt.Errorf("%s: %w; `mneme use %s --undo` brings everything back", u.Dir, errUseCutOff, shellWord(u.Dir))
 	}
 	if c.DryRun {
-		return a.printUsed(u.useRecord)
+		return a.printUsed(u.Record)
 	}
-	if _, mounted, err := mountedAt(u.Mount); err != nil || mounted {
-		return errors.Join(err, a.printUsed(u.useRecord))
+	if _, mounted, err := adopt.MountedAt(u.Mount); err != nil || mounted {
+		return errors.Join(err, a.printUsed(u.Record))
 	}
 	if entries, err := os.ReadDir(u.Mount); err == nil && len(entries) > 0 {
-		return strayFiles(u.Mount)
+		return adopt.StrayFiles(u.Mount)
 	}
-	if err := u.mount(ctx, u.useRecord); err != nil {
+	if err := u.StartMount(ctx, u.Record); err != nil {
 		return err
 	}
-	return a.printUsed(u.useRecord)
+	return a.printUsed(u.Record)
 }

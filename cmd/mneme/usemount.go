@@ -10,30 +10,32 @@ import (
 	"os/exec"
 	"strings"
 
+	"mneme/adopt"
 	"mneme/daemon"
-	"mneme/internal/mountinfo"
 )
 
 // mountForUse mounts the store of a record in the background, with a keeper where the kernel has
 // what that takes. The process that waits for the mount has the lock, too, so that nobody undoes
 // what is about to be mounted when this one is killed.
-func (u *useRecords) mountForUse(ctx context.Context, r *useRecord) error {
-	mount := []string{"--url", r.URL, "--json", "mount", r.StoreID, "--flat", "--at", r.Mount, "--background"}
-	if _, err := runSelf(ctx, u.lock, append(mount, "--keep")...); err == nil {
-		return nil
+func mountForUse(records *adopt.Records) func(context.Context, *adopt.Record) error {
+	return func(ctx context.Context, r *adopt.Record) error {
+		mount := []string{"--url", r.URL, "--json", "mount", r.StoreID, "--flat", "--at", r.Mount, "--background"}
+		if _, err := runSelf(ctx, records.Lock, append(mount, "--keep")...); err == nil {
+			return nil
+		}
+		_, err := runSelf(ctx, records.Lock, mount...)
+		return err
 	}
-	_, err := runSelf(ctx, u.lock, mount...)
-	return err
 }
 
 // unmountForUse ends the mount of a record, if it is there, and returns what that could not commit.
-func unmountForUse(ctx context.Context, r *useRecord) ([]daemon.LeftFile, error) {
-	m, found, err := mountedAt(r.Mount)
+func unmountForUse(ctx context.Context, r *adopt.Record) ([]daemon.LeftFile, error) {
+	m, found, err := adopt.MountedAt(r.Mount)
 	switch {
 	case err != nil || !found:
 		return nil, err
 	case m.Type != daemon.MountType:
-		return nil, fmt.Errorf("%w: at %s is a mount that is not of mneme; unmount it, then again", errUndoHasWay, r.Mount)
+		return nil, fmt.Errorf("%w: at %s is a mount that is not of mneme; unmount it, then again", adopt.ErrUndoHasWay, r.Mount)
 	}
 	out, err := runSelf(ctx, nil, "--json", "unmount", "--at", r.Mount)
 	if err != nil {
@@ -41,17 +43,6 @@ func unmountForUse(ctx context.Context, r *useRecord) ([]daemon.LeftFile, error)
 	}
 	var said struct{ Kept []daemon.LeftFile }
 	return said.Kept, json.Unmarshal(out, &said)
-}
-
-// mountedAt returns the topmost mount at a directory, without touching it.
-func mountedAt(dir string) (m mountinfo.Mount, found bool, err error) {
-	all, err := mountinfo.List()
-	for _, one := range all {
-		if one.Dir == dir {
-			m, found = one, true
-		}
-	}
-	return m, found, err
 }
 
 // runSelf runs this program with --json, and returns its output or its error. The process has a

@@ -2,19 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
-	"mneme/backend"
+	"mneme/adopt"
 	"mneme/daemon"
 	"mneme/internal/quote"
-	"mneme/memory"
 )
 
 // usePlanJSON is a plan as --json writes it.
 type usePlanJSON struct {
-	useRecord
+	adopt.Record
 	DryRun      bool     `json:"dry_run"`
 	Files       int      `json:"files"`
 	Bytes       int64    `json:"bytes"`
@@ -24,12 +22,12 @@ type usePlanJSON struct {
 }
 
 // printUse says what would be done.
-func (a *app) printUse(p *usePlan, dryRun bool) error {
-	r, f := &p.record, p.files
+func (a *app) printUse(p *adopt.Plan, dryRun bool) error {
+	r, f := &p.Record, p.Files
 	if a.json {
-		return a.printJSON(usePlanJSON{*r, dryRun, len(f.files), f.bytes, f.programs, f.attributes, p.make != nil})
+		return a.printJSON(usePlanJSON{*r, dryRun, len(f.Files), f.Bytes, f.Programs, f.Attributes, p.Make != nil})
 	}
-	fields := [][2]string{{"Directory", fmt.Sprintf("%s: %s, %s, in %s", quote.Cell(r.Dir), plural(uint64(len(f.files)), "file"), plural(uint64(f.bytes), "byte"), directories(len(f.dirs)+1))}}
+	fields := [][2]string{{"Directory", fmt.Sprintf("%s: %s, %s, in %s", quote.Cell(r.Dir), plural(uint64(len(f.Files)), "file"), plural(uint64(f.Bytes), "byte"), directories(len(f.Dirs)+1))}}
 	if r.Inode == 0 {
 		fields[0][1] = quote.Cell(r.Dir) + ", which is not there yet"
 	}
@@ -37,7 +35,7 @@ func (a *app) printUse(p *usePlan, dryRun bool) error {
 		fields = append([][2]string{{"Agent", r.Agent + ", as of version " + r.WrittenFor}}, fields...)
 	}
 	store := r.Store + ", at " + r.URL
-	if p.make != nil {
+	if p.Make != nil {
 		store += ", which is made"
 	}
 	fields = append(fields, [2]string{"Store", store})
@@ -48,37 +46,37 @@ func (a *app) printUse(p *usePlan, dryRun bool) error {
 		step++
 		a.printf("  %d. %s\n", step, quote.Line(fmt.Sprintf(format, args...)))
 	}
-	if len(f.files)+len(f.dirs) > 0 {
+	if len(f.Files)+len(f.Dirs) > 0 {
 		say("Each file becomes a memory of the store, the oldest first.")
 	}
 	if r.Backup != "" {
 		say("%s is renamed to %s, as it is.", quote.Cell(r.Dir), quote.Cell(r.Backup))
 	}
 	if r.Git != "" {
-		say("%s is copied to %s, and a memory /%[1]s names that.", gitName, quote.Cell(r.Git))
+		say("%s is copied to %s, and a memory /%[1]s names that.", adopt.GitName, quote.Cell(r.Git))
 	}
 	say("The store is mounted at %s.", quote.Cell(r.Mount))
-	if len(f.files) > 0 {
+	if len(f.Files) > 0 {
 		a.printf("     Its files have the times of their versions, which are new; those of now are in the metadata of the versions.\n")
 	}
 	if s := r.Setting; s != nil {
 		say("%s in %s becomes %q. %s stays as it is.", strings.Join(s.Key, "."), quote.Cell(s.File), s.After, quote.Cell(r.Dir))
 	}
-	if n := len(f.programs); n > 0 {
+	if n := len(f.Programs); n > 0 {
 		a.printf("\nA store knows no modes: %s can be executed now and cannot then:\n", plural(uint64(n), "file"))
-		a.printNames(f.programs)
+		a.printNames(f.Programs)
 	}
-	if n := len(f.attributes); n > 0 {
+	if n := len(f.Attributes); n > 0 {
 		a.printf("\nNor does it keep the extended attributes of %s:\n", plural(uint64(n), "file"))
-		a.printNames(f.attributes)
+		a.printNames(f.Attributes)
 	}
-	for _, warning := range p.found.Warn {
+	for _, warning := range p.Found.Warn {
 		a.printf("\n%s.\n", printable(warning))
 	}
-	if r.Inode != 0 && r.Setting == nil && f.isOpen {
+	if r.Inode != 0 && r.Setting == nil && f.IsOpen {
 		a.printf("\nOther users can read the directory now, and cannot then.\n")
 	}
-	a.printf("\n`%s` brings everything back, and with --keep-changes what was changed since.\n", r.undoCommand(a))
+	a.printf("\n`%s` brings everything back, and with --keep-changes what was changed since.\n", undoCommand(r, a))
 	return nil
 }
 
@@ -101,17 +99,17 @@ func directories(n int) string {
 }
 
 // command is how to call `mneme use` for what a record says, as it may be shown.
-func (r *useRecord) command(a *app) string {
+func command(r *adopt.Record, a *app) string {
 	return printable(a.command() + " use " + shellWord(r.Dir))
 }
 
 // undoCommand is how to undo what a record says.
-func (r *useRecord) undoCommand(a *app) string {
-	return r.command(a) + " --undo"
+func undoCommand(r *adopt.Record, a *app) string {
+	return command(r, a) + " --undo"
 }
 
 // printUsed says what is in use.
-func (a *app) printUsed(r *useRecord) error {
+func (a *app) printUsed(r *adopt.Record) error {
 	if a.json {
 		return a.printJSON(r)
 	}
@@ -122,14 +120,14 @@ func (a *app) printUsed(r *useRecord) error {
 	if r.Backup != "" {
 		a.printf("What was there is at %s.\n", quote.Cell(r.Backup))
 	}
-	a.printf("After a restart of the machine `%s` mounts it again.\n`%s` brings everything back, and with --keep-changes what was changed since.\n", r.command(a), r.undoCommand(a))
+	a.printf("After a restart of the machine `%s` mounts it again.\n`%s` brings everything back, and with --keep-changes what was changed since.\n", command(r, a), undoCommand(r, a))
 	return nil
 }
 
 // confirmUndo asks a person who may not know it that what was changed since will not be in the
 // directory.
-func (a *app) confirmUndo(ctx context.Context, r *useRecord) error {
-	since, err := r.since(ctx)
+func (a *app) confirmUndo(ctx context.Context, r *adopt.Record) error {
+	since, err := r.Since(ctx, openURL)
 	if err != nil || since == 0 { // what cannot be read is no reason to keep the directory
 		return nil
 	}
@@ -137,14 +135,14 @@ func (a *app) confirmUndo(ctx context.Context, r *useRecord) error {
 }
 
 // undoUse undoes what a record says, and tells what has come into the store since.
-func (a *app) undoUse(ctx context.Context, u *use) error {
-	r := u.useRecord
+func (a *app) undoUse(ctx context.Context, u *adopt.Adoption) error {
+	r := u.Record
 	here, err := daemon.MountDir(".")
-	isHere := err == nil && isBelow(here, r.Mount)
-	if err := u.undo(ctx); err != nil {
+	isHere := err == nil && adopt.IsBelow(here, r.Mount)
+	if err := u.Undo(ctx); err != nil {
 		return err
 	}
-	since, err := r.since(ctx)
+	since, err := r.Since(ctx, openURL)
 	if err != nil {
 		return fmt.Errorf("all is as it was, but what was changed since in store %s is not known: %w", r.Store, err)
 	}
@@ -154,7 +152,7 @@ func (a *app) undoUse(ctx context.Context, u *use) error {
 			Store   string            `json:"store"`
 			Changes uint64            `json:"changes_since"`
 			Kept    []daemon.LeftFile `json:"kept,omitempty"`
-		}{r.Dir, r.Store, since, u.kept})
+		}{r.Dir, r.Store, since, u.Kept})
 	}
 	if r.Keep {
 		a.printf("%s is back, with %s made since in store %s.\n", quote.Cell(r.Dir), plural(since, "change"), quote.Cell(r.Store))
@@ -164,7 +162,7 @@ func (a *app) undoUse(ctx context.Context, u *use) error {
 	if isHere {
 		a.printf("You are still in what was mounted, which is gone: `cd %s`\n", shellWord(r.Dir))
 	}
-	a.printLeft(u.kept)
+	a.printLeft(u.Kept)
 	if r.Linked {
 		a.printf("What was committed since with git is in %s.\n", quote.Cell(r.Git))
 	}
@@ -185,36 +183,11 @@ func isOrAre(n uint64) string {
 	return "are"
 }
 
-// since is how many commits the store has got since all was imported.
-func (r *useRecord) since(ctx context.Context) (n uint64, err error) {
-	if r.StoreID == "" || !r.Finished {
-		return 0, nil
-	}
-	lib, err := openLibrary(ctx, &r.URL, reading)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, lib.Close()) }()
-	return commitsSince(ctx, lib, r)
-}
-
-func commitsSince(ctx context.Context, lib *backend.Library, r *useRecord) (uint64, error) {
-	st, err := lib.Open(ctx, r.StoreID, nil)
-	if errors.Is(err, memory.ErrNoStore) { // it was deleted
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	tip, err := st.Tip(ctx)
-	return tip.Seq - min(tip.Seq, r.Imported.LastSeq), err
-}
-
 // listUses lists what is in use.
-func (a *app) listUses(all []*useRecord) error {
+func (a *app) listUses(all []*adopt.Record) error {
 	t := &table{header: []string{"AGENT", "DIRECTORY", "STORE", "MOUNT", "STATE"}, shrink: []string{"STORE"}, paths: []string{"DIRECTORY", "MOUNT"}}
 	for _, r := range all {
-		_, mounted, err := mountedAt(r.Mount)
+		_, mounted, err := adopt.MountedAt(r.Mount)
 		if err != nil {
 			return err
 		}
@@ -227,7 +200,7 @@ func (a *app) listUses(all []*useRecord) error {
 		}
 		if a.json {
 			if err := a.printJSON(struct {
-				*useRecord
+				*adopt.Record
 				Mounted bool `json:"mounted"`
 			}{r, mounted}); err != nil {
 				return err

@@ -66,7 +66,7 @@ func openWanted(ctx context.Context, lib *backend.Library, wanted []wantedStore,
 			return nil, usagef("%q and %q are the same store; name it once", other, w.ref)
 		}
 		seen[info.ID] = w.ref
-		if closed := takesNoWrites(info); closed != nil && !w.readOnly {
+		if closed := memory.Closed(info); closed != nil && !w.readOnly {
 			return nil, fmt.Errorf("store %s: %w; it can be read, as `%s:ro`", info.Slug, closed, w.ref)
 		}
 		as := author
@@ -80,15 +80,4 @@ func openWanted(ctx context.Context, lib *backend.Library, wanted []wantedStore,
 		stores = append(stores, st)
 	}
 	return stores, nil
-}
-
-// takesNoWrites returns why a store is never written to, or nil.
-func takesNoWrites(s versionlog.Store) error {
-	switch {
-	case !s.ArchivedAt.IsZero():
-		return versionlog.ErrArchived
-	case s.Replica:
-		return versionlog.ErrReplica
-	}
-	return nil
 }

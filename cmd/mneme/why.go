@@ -36,8 +36,8 @@ func (c *whyCmd) Run(ctx context.Context, a *app) error {
 	}
 	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
 		bar := a.progress("why " + p.String())
-		first, unread, err := st.FirstSaid(ctx, p.path, c.Text, func(done, total int) { bar.show("commits", done, total) })
-		bar.clear()
+		first, unread, err := st.FirstSaid(ctx, p.path, c.Text, func(done, total int) { bar.Show("commits", done, total) })
+		bar.Clear()
 		if errors.Is(err, memory.ErrNeverSaid) {
 			return errors.Join(fmt.Errorf("%s: %w", quote.Name(c.Text), err), a.warnUnread(unread))
 		}

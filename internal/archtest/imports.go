@@ -13,6 +13,7 @@ var floors = map[string]int{
 
 	"server": 7,
 
+	"adopt":        6,
 	"server/agent": 6,
 
 	"daemon":         5,
@@ -114,8 +115,8 @@ var backends = []string{
 	"versionlog/sqlitelog", "versionlog/dynamolog", "versionlog/memlog",
 }
 
-// openers may open what a URL points to. Faces get what is open.
-var openers = []string{"cmd/mneme"}
+// openers may use a library of stores, which a URL names. Faces get open stores.
+var openers = []string{"cmd/mneme", "adopt"}
 
 // testOnly are the packages that serve tests, with all below them. They stand
 // on no floor.

@@ -1,4 +1,4 @@
-package main
+package adopt
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"mneme/internal/safepath"
 )
 
-// copyGit copies a git directory, durably, with the modes and times of its files. What an earlier
-// copy has left there goes.
+// copyGit copies a git directory durably, with the modes and times of its files. It removes
+// an earlier copy.
 func copyGit(from, to string) error {
 	if err := safepath.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package adopt
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"mneme/backend"
 	"mneme/internal/durable"
 	"mneme/internal/quote"
 	"mneme/internal/safepath"
@@ -20,25 +21,25 @@ import (
 	"mneme/versionlog"
 )
 
-// sinceUse is what a store has got since the files of an agent were imported, as changes of those.
-type sinceUse struct {
+// changes are the changes in a store after the import, as changes of the agent's files.
+type changes struct {
 	store  *memory.Store
-	files  *agentFiles
+	files  *Files
 	put    []versionlog.Version
 	remove []string        // paths
 	dirs   map[string]bool // of the store; each ends in a slash
 	rels   map[string]string
 }
 
-// keepChanges brings what was changed in the store since the import into the directory, where that
-// is now ("": nowhere), or, if apply is not set, only makes sure that it can be: a file which somebody has
-// changed in the directory, too, is errUndoHasWay. What is there already is left alone, so that it
-// can be done again.
-func (r *useRecord) keepChanges(ctx context.Context, dir string, apply bool) (err error) {
+// keepChanges merges the store's changes after the import into the directory at dir ("":
+// none). If apply is not set, it only makes sure that this is possible: a file that was
+// also changed in the directory is ErrUndoHasWay. It skips changes that the directory
+// already has, so that it can be repeated.
+func (r *Record) keepChanges(ctx context.Context, open Opener, dir string, apply bool) (err error) {
 	if !r.Finished {
 		return nil
 	}
-	lib, err := openLibrary(ctx, &r.URL, reading)
+	lib, err := open(ctx, r.URL, backend.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -62,16 +63,16 @@ func (r *useRecord) keepChanges(ctx context.Context, dir string, apply bool) (er
 	return s.apply(ctx, root)
 }
 
-// changesIn holds what the store was and is against the directory.
-func (r *useRecord) changesIn(ctx context.Context, st *memory.Store, dir string) (*sinceUse, error) {
-	s := &sinceUse{store: st, files: &agentFiles{}, dirs: map[string]bool{}, rels: map[string]string{}}
+// changesIn compares the store's states after the import and now with the directory.
+func (r *Record) changesIn(ctx context.Context, st *memory.Store, dir string) (*changes, error) {
+	s := &changes{store: st, files: &Files{}, dirs: map[string]bool{}, rels: map[string]string{}}
 	if _, err := os.Lstat(dir); dir != "" && !errors.Is(err, fs.ErrNotExist) {
-		if s.files, err = lookIntoDir(dir, math.MaxInt64-1, r.Git != ""); err != nil {
+		if s.files, err = look(dir, math.MaxInt64-1, r.Git != ""); err != nil {
 			return nil, err
 		}
 	}
 	if refused := s.files.refused; len(refused) > 0 {
-		return nil, fmt.Errorf("%w: %s", errUndoHasWay, strings.Join(refused[:min(5, len(refused))], "; "))
+		return nil, fmt.Errorf("%w: %s", ErrUndoHasWay, strings.Join(refused[:min(5, len(refused))], "; "))
 	}
 	before := map[string]versionlog.Digest{}
 	state, err := st.At(ctx, r.Imported.LastSeq)
@@ -85,7 +86,7 @@ func (r *useRecord) changesIn(ctx context.Context, st *memory.Store, dir string)
 		before[v.Path] = v.Digest
 	}
 	there := map[string]versionlog.Digest{}
-	for _, file := range s.files.files {
+	for _, file := range s.files.Files {
 		there[file.path], s.rels[file.path] = file.digest, file.rel
 	}
 	gone := maps.Clone(before)
@@ -96,7 +97,7 @@ func (r *useRecord) changesIn(ctx context.Context, st *memory.Store, dir string)
 		case v.IsDir():
 			s.dirs[v.Path] = true
 			continue
-		case r.Git != "" && v.Path == "/"+gitName:
+		case r.Git != "" && v.Path == "/"+GitName:
 			continue
 		}
 		delete(gone, v.Path)
@@ -104,7 +105,7 @@ func (r *useRecord) changesIn(ctx context.Context, st *memory.Store, dir string)
 		switch {
 		case before[v.Path] == v.Digest, is && has == v.Digest:
 		case is && has != before[v.Path]:
-			return nil, fmt.Errorf("%w: %s was changed in %s, too", errUndoHasWay, quote.Name(v.Path), dir)
+			return nil, fmt.Errorf("%w: %s was changed in %s, too", ErrUndoHasWay, quote.Name(v.Path), dir)
 		default:
 			s.put = append(s.put, v)
 		}
@@ -112,9 +113,9 @@ func (r *useRecord) changesIn(ctx context.Context, st *memory.Store, dir string)
 	for path := range gone {
 		has, is := there[path]
 		switch {
-		case !is || r.Git != "" && path == "/"+gitName:
+		case !is || r.Git != "" && path == "/"+GitName:
 		case has != before[path]:
-			return nil, fmt.Errorf("%w: %s was removed in the store and changed in %s", errUndoHasWay, quote.Name(path), dir)
+			return nil, fmt.Errorf("%w: %s was removed in the store and changed in %s", ErrUndoHasWay, quote.Name(path), dir)
 		default:
 			s.remove = append(s.remove, s.rels[path])
 		}
@@ -122,13 +123,13 @@ func (r *useRecord) changesIn(ctx context.Context, st *memory.Store, dir string)
 	return s, nil
 }
 
-func (s *sinceUse) apply(ctx context.Context, root *os.Root) error {
+func (s *changes) apply(ctx context.Context, root *os.Root) error {
 	for _, rel := range s.remove {
 		if err := root.Remove(rel); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	for _, dir := range slices.Backward(s.files.dirs) { // below another comes after it
+	for _, dir := range slices.Backward(s.files.Dirs) { // a directory comes before those below it
 		if !s.dirs[dir.path] {
 			if err := root.Remove(dir.rel); err != nil && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, fs.ErrNotExist) {
 				return err
@@ -148,7 +149,7 @@ func (s *sinceUse) apply(ctx context.Context, root *os.Root) error {
 	return durable.SyncDirIn(root, ".")
 }
 
-func (s *sinceUse) putFile(ctx context.Context, root *os.Root, v versionlog.Version) error {
+func (s *changes) putFile(ctx context.Context, root *os.Root, v versionlog.Version) error {
 	rel, perm := s.rels[v.Path], fs.FileMode(0o600)
 	if rel == "" {
 		rel = strings.TrimPrefix(v.Path, "/")

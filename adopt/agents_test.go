@@ -1,4 +1,4 @@
-package main
+package adopt
 
 import (
 	"os"
@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestUseOfEachAgent has each agent use a store in its documented layout, and brings all back.
+// TestUseOfEachAgent puts each agent, in its documented layout, on a store, and undoes that.
 func TestUseOfEachAgent(t *testing.T) {
 	for name, test := range map[string]struct {
-		files    map[string]string // besides those of newUseHome
+		files    map[string]string // in addition to those of newUseHome
 		imported int
 	}{
 		"claude-code": {nil, 2},
@@ -33,7 +33,7 @@ func TestUseOfEachAgent(t *testing.T) {
 			}
 			before := h.snapshot()
 			u := h.begin(-1)
-			_, err := h.until(u, func(u *use) error { return h.do(u, agent) })
+			_, err := h.until(u, func(u *Adoption) error { return h.do(u, agent) })
 			h.must(err)
 			if n := u.Imported.Files; n != test.imported {
 				t.Errorf("%d files imported, want %d", n, test.imported)

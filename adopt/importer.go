@@ -1,4 +1,4 @@
-package main
+package adopt
 
 import (
 	"context"
@@ -17,17 +17,17 @@ import (
 	"mneme/versionlog"
 )
 
-// importer makes memories of what is in the directory of an agent.
+// importer makes memories of the files in an agent's directory.
 type importer struct {
 	store *memory.Store
 	root  *os.Root
 	agent string
-	each  func(done int) // is called after each file
+	each  func(done int) // called after each file
 	warn  func(memory.SecretsFound)
 }
 
-// openForImport opens the store of a record, which is made if it is missing.
-func openForImport(ctx context.Context, lib *backend.Library, r *useRecord, opts *memory.StoreOptions) (*memory.Store, error) {
+// openForImport opens the store of a record, and creates it if it is missing.
+func openForImport(ctx context.Context, lib *backend.Library, r *Record, opts *memory.StoreOptions, actor versionlog.Actor) (*memory.Store, error) {
 	info, err := lib.FindStore(ctx, r.Store)
 	if errors.Is(err, versionlog.ErrNotFound) && r.StoreID == "" {
 		info, err = lib.CreateStore(ctx, r.Store, opts)
@@ -37,19 +37,19 @@ func openForImport(ctx context.Context, lib *backend.Library, r *useRecord, opts
 		return nil, err
 	}
 	r.StoreID = info.ID
-	return lib.Open(ctx, info.ID, &memory.Author{Actor: userActor()})
+	return lib.Open(ctx, info.ID, &memory.Author{Actor: actor})
 }
 
-// run imports directories, then files, those first that were changed first. What the store has
-// already it leaves alone. Then it compares what the store has with the directory.
-func (i *importer) run(ctx context.Context, f *agentFiles) (last uint64, err error) {
-	dirs := slices.SortedFunc(slices.Values(f.dirs), func(a, b agentFile) int { return strings.Compare(a.path, b.path) })
+// run imports directories, then files in the order of their changes. It skips entries that
+// the store already has. Then it compares the store with the directory.
+func (i *importer) run(ctx context.Context, f *Files) (last uint64, err error) {
+	dirs := slices.SortedFunc(slices.Values(f.Dirs), func(a, b file) int { return strings.Compare(a.path, b.path) })
 	for _, dir := range dirs {
 		there, err := i.store.Dir(ctx, strings.TrimSuffix(dir.path, "/"))
 		if err != nil {
 			return 0, err
 		}
-		if there.ID != "" { // since an earlier import
+		if there.ID != "" { // an earlier import made it
 			continue
 		}
 		if err := i.commit(ctx, &dir, memory.Change{Action: versionlog.MakeDir}); err != nil {
@@ -60,9 +60,9 @@ func (i *importer) run(ctx context.Context, f *agentFiles) (last uint64, err err
 	if err != nil {
 		return 0, err
 	}
-	oldest := slices.SortedStableFunc(slices.Values(f.files), func(a, b agentFile) int { return a.mtime.Compare(b.mtime) })
+	oldest := slices.SortedStableFunc(slices.Values(f.Files), func(a, b file) int { return a.mtime.Compare(b.mtime) })
 	for n, file := range oldest {
-		if heads[file.path] != file.digest { // else since an earlier import
+		if heads[file.path] != file.digest { // else an earlier import made it
 			if err := i.file(ctx, &file); err != nil {
 				return 0, err
 			}
@@ -72,7 +72,7 @@ func (i *importer) run(ctx context.Context, f *agentFiles) (last uint64, err err
 	if heads, err = headsOf(ctx, i.store); err != nil {
 		return 0, err
 	}
-	for _, file := range f.files {
+	for _, file := range f.Files {
 		if heads[file.path] != file.digest {
 			return 0, fmt.Errorf("import %s: the store has something else there", quote.Name(file.rel))
 		}
@@ -81,23 +81,23 @@ func (i *importer) run(ctx context.Context, f *agentFiles) (last uint64, err err
 	return tip.Seq, err
 }
 
-func (i *importer) file(ctx context.Context, file *agentFile) error {
-	data, err := readAgentFile(i.root, file)
+func (i *importer) file(ctx context.Context, file *file) error {
+	data, err := readFile(i.root, file)
 	if err != nil {
 		return fmt.Errorf("import %s: %w", quote.Name(file.rel), err)
 	}
 	return i.commit(ctx, file, memory.Change{Action: versionlog.Put, Content: data})
 }
 
-// link makes the memory that says where the git directory is.
+// link makes the memory that names the place of the git directory.
 func (i *importer) link(ctx context.Context, git string) error {
 	text := []byte("gitdir: " + git + "\n")
-	c := memory.Change{Action: versionlog.Put, Path: "/" + gitName, Content: text, Expect: versionlog.ExpectAny()}
+	c := memory.Change{Action: versionlog.Put, Path: "/" + GitName, Content: text, Expect: versionlog.ExpectAny()}
 	_, err := i.store.Batch(ctx, []memory.Change{c}, &memory.CommitOptions{Message: "import", Meta: map[string]string{"agent": i.agent}})
 	return err
 }
 
-func (i *importer) commit(ctx context.Context, file *agentFile, c memory.Change) error {
+func (i *importer) commit(ctx context.Context, file *file, c memory.Change) error {
 	c.Path, c.Spelling, c.Expect = file.path, file.spelling, versionlog.ExpectAbsent()
 	meta := map[string]string{"mtime": file.mtime.UTC().Format(time.RFC3339Nano), "agent": i.agent}
 	if from := filepath.Join(i.root.Name(), file.rel); utf8.ValidString(from) && utf8.RuneCountInString(from) <= versionlog.MaxMetaValue {

@@ -1,4 +1,4 @@
-package main
+package adopt
 
 import (
 	"bytes"
@@ -22,34 +22,34 @@ import (
 	"mneme/versionlog"
 )
 
-// agentFiles is what is in the directory of an agent, as a store would have it.
-type agentFiles struct {
-	files, dirs []agentFile // by path
-	bytes       int64
+// Files are the contents of an agent's directory, in the form that a store would have.
+type Files struct {
+	Files, Dirs []file // by path
+	Bytes       int64
 	largest     int64
 	notText     []string // files that are not UTF-8
-	programs    []string // files that can be executed, which a store does not say
-	attributes  []string // files with extended attributes or access lists, likewise
-	refused     []string // what no store can hold, each with the reason
-	isOpen      bool     // other users may go into the directory
+	Programs    []string // executable files; a store does not keep that
+	Attributes  []string // files with extended attributes or access lists; a store does not keep them
+	refused     []string // entries that no store can hold, each with the reason
+	IsOpen      bool     // other users may enter the directory
 
-	most   int64 // bytes of a file
-	git    bool  // a directory .git is passed over
+	most   int64 // most bytes of a file
+	git    bool  // the directory .git is skipped
 	device uint64
-	spelt  map[string]string // what is there by its path in the store
+	spelt  map[string]string // the entry for each path in the store
 }
 
-// agentFile is a file or directory.
-type agentFile struct {
-	path     string // in the store; a directory's ends in a slash
-	spelling string // where that is another form of it; else ""
+// file is a file or directory.
+type file struct {
+	path     string // in the store; a directory's path ends in a slash
+	spelling string // another form of the path, if the directory has it; else ""
 	rel      string // below the directory
 	mtime    time.Time
 	digest   cas.Digest
 	stamp    fileStamp
 }
 
-// fileStamp is another one after a file was changed.
+// fileStamp differs after a file was changed.
 type fileStamp struct {
 	inode        uint64
 	size         int64
@@ -60,12 +60,12 @@ func newFileStamp(st *syscall.Stat_t) fileStamp {
 	return fileStamp{st.Ino, st.Size, st.Mtim, st.Ctim}
 }
 
-// gitName is the name of the git directory of a checkout.
-const gitName = ".git"
+// GitName is the name of the git directory of a checkout.
+const GitName = ".git"
 
-// lookIntoDir reads what is in a directory, of which no file may have more than most
-// bytes, but for the git directory if git is set. It changes nothing.
-func lookIntoDir(dir string, most int64, git bool) (*agentFiles, error) {
+// look reads a directory. No file may have more than most bytes. If git is set, look skips
+// the git directory. It changes nothing.
+func look(dir string, most int64, git bool) (*Files, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func lookIntoDir(dir string, most int64, git bool) (*agentFiles, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &agentFiles{isOpen: info.Mode()&0o055 != 0, most: most, git: git, device: info.Sys().(*syscall.Stat_t).Dev, spelt: map[string]string{}}
+	f := &Files{IsOpen: info.Mode()&0o055 != 0, most: most, git: git, device: info.Sys().(*syscall.Stat_t).Dev, spelt: map[string]string{}}
 	err = fs.WalkDir(root.FS(), ".", func(rel string, _ fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -83,7 +83,7 @@ func lookIntoDir(dir string, most int64, git bool) (*agentFiles, error) {
 			return nil
 		case rel == ".":
 			return nil
-		case rel == gitName && git:
+		case rel == GitName && git:
 			return fs.SkipDir
 		}
 		return f.add(root, rel)
@@ -91,12 +91,12 @@ func lookIntoDir(dir string, most int64, git bool) (*agentFiles, error) {
 	return f, err
 }
 
-func (f *agentFiles) refuse(rel string, reason any) {
+func (f *Files) refuse(rel string, reason any) {
 	f.refused = append(f.refused, fmt.Sprintf("%s: %v", quote.Name(rel), reason))
 }
 
-// add takes in what has a name. What no store holds is refused, and not looked into.
-func (f *agentFiles) add(root *os.Root, rel string) error {
+// add adds one entry. It refuses an entry that no store can hold, with all below it.
+func (f *Files) add(root *os.Root, rel string) error {
 	info, err := root.Lstat(rel)
 	if err != nil {
 		return err
@@ -109,8 +109,8 @@ func (f *agentFiles) add(root *os.Root, rel string) error {
 		}
 		return nil
 	}
-	file := agentFile{rel: rel, path: "/" + rel, mtime: info.ModTime(), stamp: newFileStamp(st)}
-	file.path, _ = memory.ParsePath(file.path) // which unfit has seen
+	file := file{rel: rel, path: "/" + rel, mtime: info.ModTime(), stamp: newFileStamp(st)}
+	file.path, _ = memory.ParsePath(file.path) // unfit has checked it
 	end := ""
 	if info.IsDir() {
 		end = "/"
@@ -120,31 +120,31 @@ func (f *agentFiles) add(root *os.Root, rel string) error {
 	}
 	file.path += end
 	if info.IsDir() {
-		f.dirs = append(f.dirs, file)
+		f.Dirs = append(f.Dirs, file)
 		return nil
 	}
-	data, err := readAgentFile(root, &file)
+	data, err := readFile(root, &file)
 	if err != nil {
 		f.refuse(rel, err)
 		return nil
 	}
 	file.digest = cas.Sum(data)
-	f.files = append(f.files, file)
-	f.bytes += info.Size()
+	f.Files = append(f.Files, file)
+	f.Bytes += info.Size()
 	f.largest = max(f.largest, info.Size())
 	if !utf8.Valid(data) {
 		f.notText = append(f.notText, rel)
 	}
 	if hasAttributes(filepath.Join(root.Name(), rel)) {
-		f.attributes = append(f.attributes, rel)
+		f.Attributes = append(f.Attributes, rel)
 	}
 	if info.Mode()&0o111 != 0 {
-		f.programs = append(f.programs, rel)
+		f.Programs = append(f.Programs, rel)
 	}
 	return nil
 }
 
-// newPath is memory.ParsePath for a memory that is not there yet. Its errors do not name it.
+// newPath is memory.ParsePath for a new memory. Its errors do not name the memory.
 func newPath(path string) (string, error) {
 	name, err := memory.ParsePath(path)
 	if err == nil {
@@ -163,8 +163,8 @@ func newPath(path string) (string, error) {
 	return name, err
 }
 
-// unfit returns why a store cannot hold what has a name, or nil.
-func (f *agentFiles) unfit(rel string, info fs.FileInfo, st *syscall.Stat_t) error {
+// unfit returns why a store cannot hold an entry, or nil.
+func (f *Files) unfit(rel string, info fs.FileInfo, st *syscall.Stat_t) error {
 	name, err := newPath("/" + rel)
 	if err != nil {
 		return err
@@ -190,8 +190,8 @@ func (f *agentFiles) unfit(rel string, info fs.FileInfo, st *syscall.Stat_t) err
 	return nil
 }
 
-// hasAttributes reports whether a file has attributes or an access list of a user's, as far as its
-// file system says.
+// hasAttributes reports whether a file has user attributes or an access list. It is false
+// if the file system does not say.
 func hasAttributes(path string) bool {
 	names := make([]byte, 64<<10)
 	n, err := unix.Llistxattr(path, names)
@@ -208,8 +208,8 @@ func hasAttributes(path string) bool {
 
 var errFileChanged = errors.New("it changes while it is read")
 
-// readAgentFile reads a file as it was when it was looked at: errFileChanged.
-func readAgentFile(root *os.Root, file *agentFile) ([]byte, error) {
+// readFile reads a file. It returns errFileChanged if the file has changed since look.
+func readFile(root *os.Root, file *file) ([]byte, error) {
 	in, err := root.OpenFile(file.rel, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -226,16 +226,16 @@ func readAgentFile(root *os.Root, file *agentFile) ([]byte, error) {
 	return data, err
 }
 
-// changedSince returns what is not as it was when the directory was looked into, which
-// may have another name by now; "" if all is.
-func (f *agentFiles) changedSince(dir string) (string, error) {
+// changedSince returns an entry that has changed since look; "" if none has. dir is the
+// name of the directory now.
+func (f *Files) changedSince(dir string) (string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return "", err
 	}
 	defer root.Close()
-	was := map[string]*agentFile{}
-	for _, list := range [][]agentFile{f.files, f.dirs} {
+	was := map[string]*file{}
+	for _, list := range [][]file{f.Files, f.Dirs} {
 		for i := range list {
 			was[list[i].rel] = &list[i]
 		}
@@ -245,7 +245,7 @@ func (f *agentFiles) changedSince(dir string) (string, error) {
 		switch {
 		case err != nil || rel == ".":
 			return err
-		case rel == gitName && f.git:
+		case rel == GitName && f.git:
 			return fs.SkipDir
 		}
 		info, err := root.Lstat(rel)
@@ -268,11 +268,11 @@ func (f *agentFiles) changedSince(dir string) (string, error) {
 	return changed, err
 }
 
-// collisions returns what of the directory the store has otherwise, and how many of its
-// memories are not in the directory.
-func (f *agentFiles) collisions(heads map[string]versionlog.Digest) (collide []string, others int) {
+// collisions returns the entries that the store has with another content, and the number of
+// the store's memories that are not in the directory.
+func (f *Files) collisions(heads map[string]versionlog.Digest) (collide []string, others int) {
 	mine := map[string]bool{}
-	for _, file := range f.files {
+	for _, file := range f.Files {
 		mine[file.path] = true
 		if digest, there := heads[file.path]; there && digest != file.digest {
 			collide = append(collide, fmt.Sprintf("%s: the store has another text there", quote.Name(file.path)))
@@ -284,7 +284,7 @@ func (f *agentFiles) collisions(heads map[string]versionlog.Digest) (collide []s
 		}
 	}
 	for head := range heads {
-		if !mine[head] && (!f.git || head != "/"+gitName) {
+		if !mine[head] && (!f.git || head != "/"+GitName) {
 			others++
 		}
 		for dir := path.Dir(head); dir != "/"; dir = path.Dir(dir) {

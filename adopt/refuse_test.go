@@ -1,10 +1,7 @@
-package main
+package adopt
 
 import (
-	"bufio"
-	"bytes"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,7 +13,8 @@ import (
 	"mneme/memory"
 )
 
-// TestUseRefuses holds that what cannot be held or undone is named before anything is changed.
+// TestUseRefuses: an adoption that a store cannot hold, or that could not be undone, is
+// refused before anything is changed.
 func TestUseRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		do   func(h *useHome, dir string)
@@ -50,7 +48,7 @@ func TestUseRefuses(t *testing.T) {
 			h := newUseHome(t)
 			test.do(h, h.home+"/notes")
 			before := h.snapshot()
-			_, err := h.until(h.begin(-1), func(u *use) error { return h.do(u, dirAgent) })
+			_, err := h.until(h.begin(-1), func(u *Adoption) error { return h.do(u, DirAgent) })
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %s", err, test.want)
 			}
@@ -59,57 +57,15 @@ func TestUseRefuses(t *testing.T) {
 	}
 }
 
-// TestUseNamesAttributes holds that the files are named of which a store keeps less than there is.
+// TestUseNamesAttributes: files with attributes that a store does not keep are named.
 func TestUseNamesAttributes(t *testing.T) {
 	h := newUseHome(t)
 	if err := unix.Setxattr(h.home+"/notes/a.md", "user.mine", []byte("1"), 0); err != nil {
 		skip.Because(t, "the file system of the test has no extended attributes: "+err.Error())
 	}
-	f, err := lookIntoDir(h.home+"/notes", useLargest, false)
+	f, err := look(h.home+"/notes", largest, false)
 	h.must(err)
-	if !slices.Equal(f.attributes, []string{"a.md"}) || !slices.Equal(f.programs, []string{"d/run.sh"}) {
-		t.Errorf("attributes %v, executable %v", f.attributes, f.programs)
-	}
-}
-
-// TestUseShowsNames holds that nothing a directory, file or project is called steers a terminal.
-func TestUseShowsNames(t *testing.T) {
-	h := newUseHome(t)
-	const hostile = "x\x1b[2J\ny"
-	found := h.found(dirAgent)
-	found.Dir, found.Warn = h.home+"/"+hostile, []string{hostile}
-	h.write(found.Dir+"/run.sh", "")
-	h.must(os.Chmod(found.Dir+"/run.sh", 0o700))
-	a := newApp(os.Stdin, os.Stdout, os.Stderr)
-	var out bytes.Buffer
-	a.out, a.color = bufio.NewWriter(&out), false
-	plan, err := newUsePlan(t.Context(), a, found, "notes", false)
-	h.must(err)
-	plan.record.Setting = &useSetting{File: hostile, Key: []string{"k"}, After: hostile}
-	h.must(a.printUse(plan, true))
-	h.must(a.printUsed(&plan.record))
-	h.must(a.listUses([]*useRecord{&plan.record}))
-	h.must(a.out.Flush())
-	if text := out.String(); strings.Contains(text, "\x1b") || strings.Contains(text, "\ny") || !strings.Contains(text, `x\x1b[2J\ny`) {
-		t.Errorf("%q", text)
-	}
-}
-
-// TestUseDryRun holds that to show what would be done, and what is, leaves nothing behind.
-func TestUseDryRun(t *testing.T) {
-	h := newUseHome(t)
-	dir := filepath.Dir(h.home)
-	before, err := os.ReadDir(dir)
-	h.must(err)
-	a := newApp(os.Stdin, os.Stdout, os.Stderr)
-	for _, c := range []*useCmd{{Agent: h.home + "/notes", DryRun: true}, {Agent: h.home + "/none", DryRun: true}, {List: true}} {
-		var out bytes.Buffer
-		a.out = bufio.NewWriter(&out)
-		h.must(c.Run(t.Context(), a))
-	}
-	after, err := os.ReadDir(dir)
-	h.must(err)
-	if len(after) != len(before) {
-		t.Errorf("there are %v, and there were %v", after, before)
+	if !slices.Equal(f.Attributes, []string{"a.md"}) || !slices.Equal(f.Programs, []string{"d/run.sh"}) {
+		t.Errorf("attributes %v, executable %v", f.Attributes, f.Programs)
 	}
 }

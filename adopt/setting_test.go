@@ -1,4 +1,4 @@
-package main
+package adopt
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestUseMeetsAnotherSetting holds that a setting which is changed during the import stays so.
+// TestUseMeetsAnotherSetting: a setting that is changed during the import stays.
 func TestUseMeetsAnotherSetting(t *testing.T) {
 	h := newUseHome(t)
 	file, text := h.project+"/.claude/settings.local.json", `{"autoMemoryDirectory": "/elsewhere"}`
@@ -16,7 +16,7 @@ func TestUseMeetsAnotherSetting(t *testing.T) {
 			h.write(file, text)
 		}
 	}
-	_, err := h.until(u, func(u *use) error { return h.do(u, "claude-code") })
+	_, err := h.until(u, func(u *Adoption) error { return h.do(u, "claude-code") })
 	if now, readErr := os.ReadFile(file); err == nil || !strings.Contains(err.Error(), "was changed while the directory was imported; all is as it was") || readErr != nil || string(now) != text {
 		t.Errorf("%v; the settings are %s, %v", err, now, readErr)
 	}
