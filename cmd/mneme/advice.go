@@ -7,6 +7,7 @@ import (
 	"mneme/adopt"
 	"mneme/backend"
 	"mneme/cas"
+	"mneme/cmd/mneme/term"
 	"mneme/daemon"
 	"mneme/finding"
 	"mneme/internal/safepath"
@@ -62,12 +63,12 @@ func advice(err error) string {
 	case errors.As(err, &dead):
 		return fmt.Sprintf("`mneme unmount --at %s` clears it", dead.Dir)
 	case errors.As(err, &apart):
-		return fmt.Sprintf("bring that back first: `mneme use %s --undo`", shellWord(apart.Used))
+		return fmt.Sprintf("bring that back first: `mneme use %s --undo`", term.ShellWord(apart.Used))
 	case errors.As(err, &missing):
 		return fmt.Sprintf("it can be read by commands, and is neither written nor mounted; "+
 			"after going back to a backup, `mneme fsck %s --accept-loss` takes it as it is; docs/BACKUP.md says more", missing.Store)
 	case errors.As(err, &version):
-		return fmt.Sprintf("`mneme log %s` prints both", shellWord(version.Store+":"+version.Path))
+		return fmt.Sprintf("`mneme log %s` prints both", term.ShellWord(version.Store+":"+version.Path))
 	}
 	for _, a := range advices {
 		if errors.Is(err, a.err) {
@@ -123,9 +124,9 @@ func adviseProblem(at *backend.Location, store string, p memory.Problem) string 
 		return p.Do + ": `mneme fsck --rebuild-index`"
 	case p.Kind == memory.ProblemBlob && p.Current:
 		return fmt.Sprintf("write it again from a copy (`mneme write %s`), or bring an earlier version back (`mneme log %[1]s`, `mneme restore %[1]s VERSION`)",
-			shellWord(store+":"+p.Version.Path))
+			term.ShellWord(store+":"+p.Version.Path))
 	case p.Kind == memory.ProblemBlob:
-		return fmt.Sprintf("%s (`mneme write %s`)", p.Do, shellWord(store+":/restored"))
+		return fmt.Sprintf("%s (`mneme write %s`)", p.Do, term.ShellWord(store+":/restored"))
 	}
 	return p.Do
 }

@@ -5,17 +5,19 @@ import (
 	"os"
 	"os/exec"
 
+	"mneme/cmd/mneme/term"
 	"mneme/daemon"
+	"mneme/internal/quote"
 )
 
 // printMounted tells the person or the program that the mount is ready; end
 // says how to end it.
 func (a *app) printMounted(m daemon.Mounted, end string) error {
-	if a.json {
-		if err := a.printJSON(m); err != nil {
+	if a.JSON {
+		if err := a.PrintJSON(m); err != nil {
 			return err
 		}
-		return a.out.Flush()
+		return a.Out.Flush()
 	}
 	for _, s := range m.Stores {
 		mode := ""
@@ -25,22 +27,22 @@ func (a *app) printMounted(m daemon.Mounted, end string) error {
 		if s.AsOf != nil {
 			mode = fmt.Sprintf(", as it was after commit %d%s", *s.AsOf, mode)
 		}
-		a.printf("%s is mounted at %s%s\n", printable(s.Slug), a.paint(bold, printable(s.Path)), mode)
+		a.Printf("%s is mounted at %s%s\n", quote.Text(s.Slug), a.Paint(term.Bold, quote.Text(s.Path)), mode)
 	}
 	a.printLeft(m.Recovered)
 	if m.Metrics != "" {
-		a.printf("Metrics are at %s\n", m.Metrics)
+		a.Printf("Metrics are at %s\n", m.Metrics)
 	}
-	a.printf("\nThree things to try, in another terminal:\n")
+	a.Printf("\nThree things to try, in another terminal:\n")
 	first := m.Stores[0]
-	path := shellWord(printable(first.Path))
+	path := term.ShellWord(quote.Text(first.Path))
 	if first.ReadOnly {
-		a.printf("  ls -l %s\n", path)
+		a.Printf("  ls -l %s\n", path)
 	} else {
-		a.printf("  echo \"- water the plants\" >> %s/todo.md\n", path)
+		a.Printf("  echo \"- water the plants\" >> %s/todo.md\n", path)
 	}
-	a.printf("  grep -r plants %s\n  %s log %s\n\n%s\n", path, a.command(), first.Slug, end)
-	return a.out.Flush()
+	a.Printf("  grep -r plants %s\n  %s log %s\n\n%s\n", path, a.command(), first.Slug, end)
+	return a.Out.Flush()
 }
 
 // command is how to call this mneme for the same stores.
@@ -54,5 +56,5 @@ func (a *app) command() string {
 	if a.url == nil || *a.url == os.Getenv(urlVariable) {
 		return name
 	}
-	return name + " --url " + shellWord(*a.url)
+	return name + " --url " + term.ShellWord(*a.url)
 }

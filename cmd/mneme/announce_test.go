@@ -15,7 +15,7 @@ import (
 func TestPrintMounted(t *testing.T) {
 	var out bytes.Buffer
 	a := newApp(os.Stdin, os.Stdout, os.Stderr)
-	a.out = bufio.NewWriter(&out)
+	a.Out = bufio.NewWriter(&out)
 	if err := a.printMounted(daemon.Mounted{Stores: []daemon.MountedStore{{Slug: "notes", Path: "/srv/it's \x1b[31m/notes"}}}, "end"); err != nil {
 		t.Fatal(err)
 	}

@@ -1,54 +1,35 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/user"
 	"strconv"
 
-	"golang.org/x/term"
-
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
 	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
 )
 
-// app is what every subcommand works with: where the stores are, and how to
-// talk to whoever called.
+// app is the context of a command: where the stores are, and the console.
 type app struct {
-	url  *string // nil is the default
-	json bool
+	*term.Console
+	url  *string  // nil is the default
 	args []string // of the command line
-
-	in          *os.File
-	out         *bufio.Writer
-	err         io.Writer
-	stdout      int  // its descriptor
-	terminal    bool // out is one
-	errTerminal bool // err is one
-	color       bool
 }
 
 func newApp(stdin, stdout, stderr *os.File) *app {
-	terminal := term.IsTerminal(int(stdout.Fd()))
-	return &app{
-		in: stdin, out: bufio.NewWriter(stdout), err: stderr,
-		stdout: int(stdout.Fd()), terminal: terminal, errTerminal: term.IsTerminal(int(stderr.Fd())),
-		color: terminal && os.Getenv("NO_COLOR") == "",
-	}
+	return &app{Console: term.NewConsole(stdin, stdout, stderr)}
 }
 
 // exit ends the program early; --help does that.
 func (a *app) exit(code int) {
-	if err := a.out.Flush(); err != nil && code == 0 {
+	if err := a.Out.Flush(); err != nil && code == 0 {
 		code = failure.code
 	}
 	os.Exit(code)
@@ -75,40 +56,16 @@ func newErrorReply(err error) errorReply {
 // report tells the user of an error. There is nobody left to tell when that
 // fails.
 func (a *app) report(err error) {
-	if a.json {
-		_ = writeJSON(a.err, newErrorReply(err))
+	if a.JSON {
+		_ = term.WriteJSON(a.Err, newErrorReply(err))
 		return
 	}
-	var listed *listedError
+	var listed *term.ListedError
 	if errors.As(err, &listed) {
-		listed.print(a.err)
+		listed.Print(a.Err)
 		return
 	}
-	_, _ = fmt.Fprintf(a.err, "mneme: %s\n", quote.Line(withAdvice(err)))
-}
-
-func (a *app) printJSON(value any) error { return writeJSON(a.out, value) }
-
-// writeJSON writes a value in one line. What a terminal, or a reader, could take for
-// something else is escaped, wherever it goes.
-func writeJSON(w io.Writer, value any) error {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(value); err != nil {
-		return err
-	}
-	_, err := w.Write(quote.JSON(text.Bytes()))
-	return err
-}
-
-// printf writes to standard output, whose errors show when it is flushed.
-func (a *app) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.out, format, args...) }
-
-// outError is the error of what was printed so far: long work ends with it.
-func (a *app) outError() error {
-	_, err := a.out.Write(nil)
-	return err
+	_, _ = fmt.Fprintf(a.Err, "mneme: %s\n", quote.Line(withAdvice(err)))
 }
 
 // withLibrary opens the library for the time of do.
@@ -158,11 +115,8 @@ func (a *app) withSession(ctx context.Context, ref string, do func(*memory.Store
 
 // newSession returns a session of a store for the time of one command.
 func (a *app) newSession(lib *backend.Library, st *memory.Store) *session.Session {
-	return session.New(st, &session.Options{Conflicts: lib.Conflicts(st.Info().ID), Warn: a.warn})
+	return session.New(st, &session.Options{Conflicts: lib.Conflicts(st.Info().ID), Warn: a.Warn})
 }
-
-// warn tells a person of something that was done all the same.
-func (a *app) warn(line string) { _, _ = fmt.Fprintf(a.err, "mneme: warning: %s\n", line) }
 
 // openStore opens the store that ref means in the user's name, unless opts say
 // read-only.

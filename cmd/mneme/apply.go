@@ -39,7 +39,7 @@ Example:
 }
 
 func (c *applyCmd) Run(ctx context.Context, a *app) error {
-	batch, err := readBatch(a.in)
+	batch, err := readBatch(a.In)
 	if err != nil {
 		return err
 	}
@@ -48,10 +48,10 @@ func (c *applyCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return jsonview.NumberedError(err)
 		}
-		if a.json {
-			return a.printJSON(jsonview.NewCommit(commit))
+		if a.JSON {
+			return a.PrintJSON(jsonview.NewCommit(commit))
 		}
-		a.printf("%d\n", commit.Seq)
+		a.Printf("%d\n", commit.Seq)
 		return nil
 	})
 }

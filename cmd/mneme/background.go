@@ -23,7 +23,7 @@ func (c *mountCmd) runBackground(a *app) error {
 	if err != nil {
 		return err
 	}
-	if !a.terminal && !a.json {
+	if !a.IsTerminal && !a.JSON {
 		return nil
 	}
 	unmount := a.command() + " unmount"

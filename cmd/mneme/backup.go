@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"mneme/backend"
+	"mneme/internal/plural"
+	"mneme/internal/quote"
 	"mneme/internal/safepath"
 )
 
@@ -55,7 +57,7 @@ func (c *backupCmd) Run(ctx context.Context, a *app) error {
 	if at.Recovery.Backup == nil {
 		return usagef("%v: mneme backup copies embedded stores; the history of these is in the bucket, so turn on its versioning and copy or replicate it (see docs/AWS.md), from which `mneme fsck --rebuild-index` makes the table", at)
 	}
-	if c.Dest == "-" && a.terminal {
+	if c.Dest == "-" && a.IsTerminal {
 		return usagef("a tar is not for a terminal; redirect standard output, or name a file or directory")
 	}
 	// So that an interruption leaves nothing behind; a second one ends the process.
@@ -66,7 +68,7 @@ func (c *backupCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	bar := a.progress("backup")
+	bar := a.Progress("backup")
 	done, err := dest.fill(ctx, a, func(dir string) (*backend.Backup, error) {
 		return at.Recovery.Backup(ctx, dir, c.Stores, bar.Show)
 	})
@@ -84,23 +86,23 @@ func (c *backupCmd) Run(ctx context.Context, a *app) error {
 func (a *app) printBackup(b *backend.Backup, path string) error {
 	switch {
 	case path == "":
-	case a.json:
+	case a.JSON:
 		j := backupJSON{Type: "backup", Path: path, Stores: b.Stores, Files: b.Files, Conflicts: b.Conflicts, Lost: len(b.Lost)}
-		if err := a.printJSON(j); err != nil {
+		if err := a.PrintJSON(j); err != nil {
 			return err
 		}
 	default:
 		for _, s := range b.Stores {
-			a.printf("%s: %s\n", printable(s.Slug), plural(s.Seq, "commit"))
+			a.Printf("%s: %s\n", quote.Text(s.Slug), plural.Of(s.Seq, "commit"))
 		}
-		a.printf("%s backed up to %s\n", plural(uint64(len(b.Stores)), "store"), printable(path))
+		a.Printf("%s backed up to %s\n", plural.Of(len(b.Stores), "store"), quote.Text(path))
 	}
 	if len(b.Lost) == 0 {
 		return nil
 	}
 	first := b.Lost[0]
 	return fmt.Errorf("%w: the copy is complete but for %s that the store itself has lost, the first of them blob %v of %s; `mneme fsck %[4]s` says what to do",
-		errDamaged, plural(uint64(len(b.Lost)), "content"), first.Digest, first.Store.Slug)
+		errDamaged, plural.Of(len(b.Lost), "content"), first.Digest, first.Store.Slug)
 }
 
 // backupDest is where a backup goes: a directory, a tar or standard output.
@@ -195,7 +197,7 @@ func (d *backupDest) fill(ctx context.Context, a *app, copyTo func(dir string) (
 	slices.SortFunc(b.Lost, func(x, y backend.LostContent) int { return strings.Compare(x.Store.Slug, y.Store.Slug) })
 	switch {
 	case d.path == "":
-		return b, writeTar(ctx, a.out, dir, b.LastFile)
+		return b, writeTar(ctx, a.Out, dir, b.LastFile)
 	case d.tar:
 		return b, publishTar(ctx, dir, b.LastFile, filepath.Join(stage, "tar"), d.path)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"mneme/cmd/mneme/term"
+	"mneme/internal/quote"
 	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -31,16 +33,16 @@ Examples:
 
 func (c *blameCmd) Run(ctx context.Context, a *app) error {
 	return a.withVersion(ctx, c.Place, c.Version, func(st *memory.Store, p place, v versionlog.Version) error {
-		bar := a.progress("blame " + p.String())
+		bar := a.Progress("blame " + p.String())
 		blame, err := st.Blame(ctx, v, func(done, total int) { bar.Show("lines", done, total) })
 		bar.Clear()
 		if err != nil {
 			return err
 		}
-		if a.json {
+		if a.JSON {
 			return printBlameJSON(a, st, blame)
 		}
-		return a.page(func() error { printBlame(a, blame); return nil })
+		return a.Page(func() error { printBlame(a, blame); return nil })
 	})
 }
 
@@ -48,17 +50,17 @@ func printBlame(a *app, b *memory.Blame) {
 	seqs, names, numbers := 0, 0, len(strconv.Itoa(len(b.Lines)))
 	for _, line := range b.Lines {
 		seqs = max(seqs, len(blameSeq(&line)))
-		names = max(names, textWidth(blamed(line.By)))
+		names = max(names, term.TextWidth(blamed(line.By)))
 	}
 	for i, line := range b.Lines {
 		who := blamed(line.By)
-		a.printf("%s  %s  %s%s  %*d  ", a.paint(yellow, fmt.Sprintf("%*s", seqs, blameSeq(&line))), localTime(line.By.Time),
-			who, strings.Repeat(" ", names-textWidth(who)), numbers, i+1)
+		a.Printf("%s  %s  %s%s  %*d  ", a.Paint(term.Yellow, fmt.Sprintf("%*s", seqs, blameSeq(&line))), term.LocalTime(line.By.Time),
+			who, strings.Repeat(" ", names-term.TextWidth(who)), numbers, i+1)
 		text := strings.TrimSuffix(line.Text, "\n")
-		if a.terminal {
-			text = printableLine(text)
+		if a.IsTerminal {
+			text = term.PrintableLine(text)
 		}
-		a.printf("%s\n", text)
+		a.Printf("%s\n", text)
 	}
 }
 
@@ -73,7 +75,7 @@ func blameSeq(line *memory.BlamedLine) string {
 
 // blamed is who a version is put down to: its session, or its actor outside of one.
 func blamed(v *versionlog.Version) string {
-	return printable(cmp.Or(v.Session, actorName(v.Actor)))
+	return quote.Text(cmp.Or(v.Session, actorName(v.Actor)))
 }
 
 // blameJSON is one line of a memory, and the version that brought it.
@@ -94,7 +96,7 @@ type blameJSON struct {
 func printBlameJSON(a *app, st *memory.Store, b *memory.Blame) error {
 	for i, line := range b.Lines {
 		v := line.By
-		if err := a.printJSON(blameJSON{
+		if err := a.PrintJSON(blameJSON{
 			"blamed_line", i + 1, v.ID, v.Seq, v.Path, v.Time.UTC(), jsonview.NewActor(v.Actor), v.Session, v.Message, line.Unsure, line.Text,
 		}); err != nil {
 			return err

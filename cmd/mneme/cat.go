@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"mneme/cmd/mneme/term"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -31,16 +32,16 @@ func (c *catCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(newContentJSON(st.Info().ID, v, data))
+		if a.JSON {
+			return a.PrintJSON(newContentJSON(st.Info().ID, v, data))
 		}
-		if a.terminal && !c.Raw {
+		if a.IsTerminal && !c.Raw {
 			for line := range strings.Lines(string(data)) {
-				a.printf("%s", printableLine(line))
+				a.Printf("%s", term.PrintableLine(line))
 			}
 			return nil
 		}
-		_, err = a.out.Write(data)
+		_, err = a.Out.Write(data)
 		return err
 	})
 }

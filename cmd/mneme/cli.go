@@ -84,7 +84,7 @@ Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 read-only or deni
 func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int {
 	a := newApp(stdin, stdout, stderr)
 	err := a.run(ctx, args)
-	if flushErr := a.out.Flush(); err == nil && flushErr != nil {
+	if flushErr := a.Out.Flush(); err == nil && flushErr != nil {
 		err = fmt.Errorf("write output: %w", flushErr)
 	}
 	if err != nil {
@@ -95,7 +95,7 @@ func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 
 func (a *app) run(ctx context.Context, args []string) error {
 	// Errors of the command line itself are reported as JSON, too.
-	a.json = slices.Contains(args, "--json")
+	a.JSON = slices.Contains(args, "--json")
 	if daemon.IsMountHelper() {
 		var err error
 		if args, err = daemon.MountHelperArgs(args); err != nil || len(args) == 0 {
@@ -120,7 +120,7 @@ func (a *app) run(ctx context.Context, args []string) error {
 	if err := refuseEmpty(command); err != nil {
 		return err
 	}
-	a.url, a.json = grammar.URL, grammar.JSON
+	a.url, a.JSON = grammar.URL, grammar.JSON
 	// The processes of a mount, which this one starts, take it from here, too.
 	if err := os.Setenv(backend.InsecureVariable, strconv.FormatBool(grammar.Insecure)); err != nil {
 		return err
@@ -233,6 +233,6 @@ func newParser(ctx context.Context, grammar any, a *app) (*kong.Kong, error) {
 		kong.Vars{"mountdir": defaultMountDir, "agents": strings.Join(agentdirs.Agents(), ", "), "urlvariable": urlVariable, "insecurevariable": backend.InsecureVariable, "tokenvariable": backend.TokenVariable, "tokenfilevariable": backend.TokenFileVariable, "screenful": strconv.Itoa(screenful), "newestevents": strconv.Itoa(newestEvents)},
 		kong.Name("mneme"), kong.Description(description),
 		kong.Help(printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
-		kong.Writers(a.out, a.err), kong.Exit(a.exit),
+		kong.Writers(a.Out, a.Err), kong.Exit(a.exit),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(a))
 }

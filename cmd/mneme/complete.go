@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
 	"mneme/internal/agentdirs"
 	"mneme/memory"
 )
@@ -29,7 +30,7 @@ Examples:
 }
 
 func (c *completionCmd) Run(a *app) error {
-	a.printf("%s", completionScripts[c.Shell])
+	a.Printf("%s", completionScripts[c.Shell])
 	return nil
 }
 
@@ -94,8 +95,8 @@ func (a *app) complete(ctx context.Context, parser *kong.Kong, words []string) {
 	word := words[len(words)-1]
 	for _, candidate := range a.candidates(ctx, parser.Model.Node, words[:len(words)-1], word) {
 		// What a shell would not take as it is could do anything there.
-		if strings.HasPrefix(candidate, word) && shellWord(candidate) == candidate {
-			a.printf("%s\n", candidate)
+		if strings.HasPrefix(candidate, word) && term.ShellWord(candidate) == candidate {
+			a.Printf("%s\n", candidate)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/session/conflict"
@@ -60,19 +61,19 @@ func (c *conflictsListCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		t := &table{header: []string{"N", "TIME", "PATH", "SESSION", "SIZE", "WHY"}, right: []string{"N", "SIZE"},
-			shrink: []string{"WHY", "SESSION", "PATH"}, paths: []string{"PATH"}}
+		t := &term.Table{Header: []string{"N", "TIME", "PATH", "SESSION", "SIZE", "WHY"}, Right: []string{"N", "SIZE"},
+			Shrink: []string{"WHY", "SESSION", "PATH"}, Paths: []string{"PATH"}}
 		for _, about := range list {
-			if a.json {
-				if err := a.printJSON(about); err != nil {
+			if a.JSON {
+				if err := a.PrintJSON(about); err != nil {
 					return err
 				}
 				continue
 			}
-			t.add(strconv.Itoa(about.ID), localTime(about.Time), about.Path, about.Session, strconv.FormatInt(about.Size, 10), whyOf(about))
+			t.Add(strconv.Itoa(about.ID), term.LocalTime(about.Time), about.Path, about.Session, strconv.FormatInt(about.Size, 10), whyOf(about))
 		}
-		if len(t.rows) > 0 {
-			a.printTable(t)
+		if len(t.Rows) > 0 {
+			a.PrintTable(t)
 		}
 		return nil
 	})
@@ -88,8 +89,8 @@ func whyOf(about conflict.About) string {
 
 // conflictArg is a conflict on the command line.
 type conflictArg struct {
-	Store string `arg:"" help:"Its name or id."`
-	N     count  `arg:"" help:"The conflict's number, as in 'mneme conflicts list'."`
+	Store string     `arg:"" help:"Its name or id."`
+	N     term.Count `arg:"" help:"The conflict's number, as in 'mneme conflicts list'."`
 }
 
 type conflictsShowCmd struct {
@@ -110,21 +111,21 @@ func (c *conflictsShowCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(newConflictJSON(about, texts))
+		if a.JSON {
+			return a.PrintJSON(newConflictJSON(about, texts))
 		}
 		side := func(s *conflict.Side) string {
 			if s == nil {
 				return "no memory"
 			}
-			return fmt.Sprintf("%s (sequence %d, by %s, %s)", s.Version, s.Seq, s.Actor, localTime(s.Time))
+			return fmt.Sprintf("%s (sequence %d, by %s, %s)", s.Version, s.Seq, s.Actor, term.LocalTime(s.Time))
 		}
-		a.printFields([][2]string{
-			{"Conflict", strconv.Itoa(about.ID)}, {"Place", about.Store + ":" + about.Path}, {"Time", localTime(about.Time)},
+		a.PrintFields([][2]string{
+			{"Conflict", strconv.Itoa(about.ID)}, {"Place", about.Store + ":" + about.Path}, {"Time", term.LocalTime(about.Time)},
 			{"Session", about.Session}, {"Why", whyOf(about)}, {"Based on", side(about.Base)}, {"Instead", side(about.Theirs)},
 		})
-		a.printf("\n")
-		a.printDiff(memory.Diff("theirs", "yours", texts.Theirs, texts.Yours))
+		a.Printf("\n")
+		a.PrintDiff(memory.Diff("theirs", "yours", texts.Theirs, texts.Yours))
 		return nil
 	})
 }
@@ -150,7 +151,7 @@ func newConflictJSON(about conflict.About, texts conflict.Texts) conflictJSON {
 func (c *conflictArg) read(kept *session.Conflicts) (about conflict.About, texts conflict.Texts, err error) {
 	about, texts, err = kept.Get(int(c.N))
 	if errors.Is(err, conflict.ErrNotFound) {
-		err = fmt.Errorf("%w; `mneme conflicts list %s` shows those that are kept", err, shellWord(c.Store))
+		err = fmt.Errorf("%w; `mneme conflicts list %s` shows those that are kept", err, term.ShellWord(c.Store))
 	}
 	return about, texts, err
 }
@@ -178,13 +179,13 @@ func (c *conflictsDiffCmd) Run(ctx context.Context, a *app) error {
 			name, from = conflict.BaseFile, texts.Base
 		}
 		diff := memory.Diff(name, conflict.YoursFile, from, texts.Yours)
-		if a.json {
-			return a.printJSON(struct {
+		if a.JSON {
+			return a.PrintJSON(struct {
 				conflict.About
 				Diff string `json:"diff"`
 			}{about, diff})
 		}
-		a.printDiff(diff)
+		a.PrintDiff(diff)
 		return nil
 	})
 }

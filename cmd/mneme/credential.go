@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"mneme/backend"
+	"mneme/internal/quote"
 )
 
 // ownSession returns the session in whose name the stores of a library are written: that of the
@@ -16,7 +17,7 @@ func ownSession(lib *backend.Library, given string) (string, error) {
 	case given == "" || given == of:
 		return of, nil
 	}
-	return "", usagef("--session %s: the credential is a token of session %s, by whose name the server records everything; leave out --session, or use a token of session %[1]s", printable(given), of)
+	return "", usagef("--session %s: the credential is a token of session %s, by whose name the server records everything; leave out --session, or use a token of session %[1]s", quote.Text(given), of)
 }
 
 // obeyCredential makes those stores read-only that the credential may only read.

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"mneme/cmd/mneme/term"
 	"mneme/errkind"
+	"mneme/internal/plural"
+	"mneme/internal/quote"
 	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -134,7 +137,7 @@ func (c *diffCmd) lastChange(ctx context.Context, a *app, st *memory.Store, from
 		return err
 	}
 	if gone != nil {
-		if _, err := fmt.Fprintf(a.err, "mneme: the whole of it is shown, as the version before cannot be read: %s\n", printable(gone.Error())); err != nil {
+		if _, err := fmt.Fprintf(a.Err, "mneme: the whole of it is shown, as the version before cannot be read: %s\n", quote.Text(gone.Error())); err != nil {
 			return err
 		}
 	}
@@ -154,17 +157,17 @@ func (c *diffCmd) print(ctx context.Context, a *app, st *memory.Store, from, to 
 }
 
 func (c *diffCmd) printDiff(a *app, st *memory.Store, from, to *versionlog.Version, diff string, gone error) error {
-	if a.json {
+	if a.JSON {
 		j := newDiffJSON(st, memory.Difference{From: from, To: to}, diff)
 		j.BeforeGone = whyGone(gone)
-		return a.printJSON(j)
+		return a.PrintJSON(j)
 	}
-	return a.page(func() error {
+	return a.Page(func() error {
 		if c.Stat {
-			a.printf("%s\n", diffStat(diff))
+			a.Printf("%s\n", term.DiffStat(diff))
 			return nil
 		}
-		a.printDiff(diff)
+		a.PrintDiff(diff)
 		return nil
 	})
 }
@@ -191,7 +194,7 @@ func (c *diffCmd) trees(ctx context.Context, a *app, st *memory.Store, path stri
 		return err
 	}
 	var gone []error
-	err = a.page(func() error {
+	err = a.Page(func() error {
 		added, removed := 0, 0
 		for p, err := range st.Patches(ctx, differences) {
 			unreadable := isUnreadable(err)
@@ -200,39 +203,39 @@ func (c *diffCmd) trees(ctx context.Context, a *app, st *memory.Store, path stri
 				err = nil
 			}
 			if err == nil {
-				err = a.outError()
+				err = a.OutError()
 			}
 			if err != nil {
 				return err
 			}
 			switch {
-			case a.json:
+			case a.JSON:
 				j := newDiffJSON(st, p.Difference, p.Text)
 				if unreadable {
 					j.Unreadable = gone[len(gone)-1].Error()
 				}
-				if err := a.printJSON(j); err != nil {
+				if err := a.PrintJSON(j); err != nil {
 					return err
 				}
 			case unreadable:
 				op, name := changeOf(p.Difference)
-				a.printf("%s  %s  (content gone)\n", a.paint(opColors[op], fmt.Sprintf("%-8s", op)), printable(name))
+				a.Printf("%s  %s  (content gone)\n", a.Paint(opColors[op], fmt.Sprintf("%-8s", op)), quote.Text(name))
 			case c.Stat:
 				op, name := changeOf(p.Difference)
-				plus, minus, _ := countLines(p.Text)
+				plus, minus, _ := term.CountLines(p.Text)
 				added, removed = added+plus, removed+minus
-				a.printf("%s  %s  %s\n", a.paint(opColors[op], fmt.Sprintf("%-8s", op)), printable(name), diffStat(p.Text))
+				a.Printf("%s  %s  %s\n", a.Paint(opColors[op], fmt.Sprintf("%-8s", op)), quote.Text(name), term.DiffStat(p.Text))
 			default:
-				a.printDiff(p.Text)
+				a.PrintDiff(p.Text)
 			}
 		}
-		if c.Stat && !a.json {
-			a.printf("%s changed, +%d -%d\n", memories(len(differences)), added, removed)
+		if c.Stat && !a.JSON {
+			a.Printf("%s changed, +%d -%d\n", plural.Of(len(differences), "memory"), added, removed)
 		}
 		return nil
 	})
 	if err == nil && len(gone) > 0 {
-		return fmt.Errorf("contents of %s could not be compared, the first since %w", memories(len(gone)), gone[0])
+		return fmt.Errorf("contents of %s could not be compared, the first since %w", plural.Of(len(gone), "memory"), gone[0])
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/internal/plural"
 	"mneme/internal/quote"
 	"mneme/internal/xdg"
 	"mneme/memory"
@@ -43,7 +44,7 @@ func (c *doctorCmd) Run(ctx context.Context, a *app) error {
 	if e.failed {
 		return errUnwell
 	}
-	return a.outError()
+	return a.OutError()
 }
 
 // stores looks at what a URL points to.
@@ -116,7 +117,7 @@ func (e *examination) stores(ctx context.Context, rawURL *string) {
 			break
 		}
 	}
-	note := fmt.Sprintf("%s at %v", plural(uint64(len(list)), "store"), at)
+	note := fmt.Sprintf("%s at %v", plural.Of(len(list), "store"), at)
 	if len(took) > 0 {
 		slices.Sort(took)
 		note += fmt.Sprintf("; p50 of asking for a tip %v", took[len(took)/2].Round(10*time.Microsecond))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"mneme/cmd/mneme/term"
 	"mneme/daemon"
 )
 
@@ -84,7 +85,7 @@ func TestDoctorFindings(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
-			e := &examination{a: &app{out: bufio.NewWriter(&out), json: true}}
+			e := &examination{a: &app{Console: &term.Console{Out: bufio.NewWriter(&out), JSON: true}}}
 			test.look(e)
 			for line := range bytes.Lines(out.Bytes()) {
 				var found ailment

@@ -8,15 +8,16 @@ import (
 	"os/signal"
 	"syscall"
 
+	"mneme/cmd/mneme/term"
 	"mneme/memory"
 	"mneme/versionlog"
 )
 
 type eventsCmd struct {
-	Store  string  `arg:"" help:"Its name or id."`
-	N      count   `short:"n" placeholder:"N" help:"Only N commits: the newest or, with --after or --follow, the next ones. Default: ${newestevents} of the newest, all of the next."`
-	After  *uint64 `placeholder:"SEQ" help:"Those after the commit of a sequence number, the oldest first."`
-	Follow bool    `short:"f" help:"Go on with what is committed, as it comes; without --after from now on."`
+	Store  string     `arg:"" help:"Its name or id."`
+	N      term.Count `short:"n" placeholder:"N" help:"Only N commits: the newest or, with --after or --follow, the next ones. Default: ${newestevents} of the newest, all of the next."`
+	After  *uint64    `placeholder:"SEQ" help:"Those after the commit of a sequence number, the oldest first."`
+	Follow bool       `short:"f" help:"Go on with what is committed, as it comes; without --after from now on."`
 }
 
 // newestEvents is how many of the newest commits are printed.
@@ -33,7 +34,7 @@ Examples:
 }
 
 func (c *eventsCmd) Run(ctx context.Context, a *app) error {
-	a.json = true
+	a.JSON = true
 	return a.withStore(ctx, c.Store, reading, func(st *memory.Store) error {
 		if c.Follow {
 			return c.follow(ctx, a, st)
@@ -71,8 +72,8 @@ func (c *eventsCmd) line(a *app, commit *versionlog.Commit) error {
 	if err != nil {
 		return err
 	}
-	a.printf("%s", line)
-	return a.outError()
+	a.Printf("%s", line)
+	return a.OutError()
 }
 
 // errEnough ends following.
@@ -86,7 +87,7 @@ func (c *eventsCmd) follow(ctx context.Context, a *app, st *memory.Store) error 
 	if err == nil {
 		printed := 0
 		err = st.Follow(ctx, after, func(commit *versionlog.Commit) error {
-			if err := errors.Join(c.line(a, commit), a.out.Flush()); err != nil {
+			if err := errors.Join(c.line(a, commit), a.Out.Flush()); err != nil {
 				return err
 			}
 			if printed++; printed == int(c.N) {

@@ -37,10 +37,10 @@ func (e *examination) failure(what string, w error) {
 func (e *examination) tell(found ailment) {
 	found.Note = quote.Line(found.Note)
 	e.failed = e.failed || found.State == stateFailure
-	if e.a.json {
-		_ = e.a.printJSON(found)
+	if e.a.JSON {
+		_ = e.a.PrintJSON(found)
 	} else {
-		e.a.printf("%s\n", strings.TrimRight(fmt.Sprintf("%-8s %-28s %s", found.State, found.What, found.Note), " "))
+		e.a.Printf("%s\n", strings.TrimRight(fmt.Sprintf("%-8s %-28s %s", found.State, found.What, found.Note), " "))
 	}
-	_ = e.a.out.Flush() // what follows may take a while
+	_ = e.a.Out.Flush() // what follows may take a while
 }

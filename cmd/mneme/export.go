@@ -6,6 +6,7 @@ import (
 	"mneme/archive"
 	"mneme/archive/gitstream"
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
 	"mneme/memory"
 )
 
@@ -39,21 +40,21 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 		d := dirExport{store: c.Store, at: c.At, path: c.Dir + c.Okf, asBundle: c.Okf != "", keepGoing: c.KeepGoing} // one of them is empty
 		return d.run(ctx, a)
 	}
-	if a.terminal {
-		return usagef("a tar is not for a terminal; redirect standard output: `mneme export %s > FILE`", shellWord(c.Store))
+	if a.IsTerminal {
+		return usagef("a tar is not for a terminal; redirect standard output: `mneme export %s > FILE`", term.ShellWord(c.Store))
 	}
 	return a.withStoreAt(ctx, c.Store, c.At, func(_ *backend.Library, st *memory.Store) error {
-		bar := a.progress("export " + st.Info().Slug)
+		bar := a.Progress("export " + st.Info().Slug)
 		defer bar.Clear()
 		opts := &archive.ExportOptions{KeepGoing: c.KeepGoing, Progress: bar.Show, Lost: a.lostIn(st.Info().Slug, bar)}
 		if c.Git {
-			err := gitstream.Write(ctx, st, a.out, &gitstream.Options{KeepGoing: c.KeepGoing, Progress: bar.Show, Lost: opts.Lost})
+			err := gitstream.Write(ctx, st, a.Out, &gitstream.Options{KeepGoing: c.KeepGoing, Progress: bar.Show, Lost: opts.Lost})
 			return adviseLost(err, st.Info().Slug)
 		}
 		if c.HeadsOnly {
 			opts.Kind = archive.Heads
 		}
-		_, err := archive.Export(ctx, st, a.out, opts)
+		_, err := archive.Export(ctx, st, a.Out, opts)
 		return adviseLost(err, st.Info().Slug)
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"mneme/archive/plaindir"
 	"mneme/backend"
 	"mneme/internal/durable"
+	"mneme/internal/plural"
+	"mneme/internal/quote"
 	"mneme/internal/safepath"
 	"mneme/memory"
 )
@@ -40,7 +42,7 @@ func (d *dirExport) run(ctx context.Context, a *app) error {
 	}
 	return a.withStoreAt(ctx, d.store, d.at, func(_ *backend.Library, st *memory.Store) error {
 		slug := st.Info().Slug
-		bar := a.progress("export " + slug)
+		bar := a.Progress("export " + slug)
 		defer bar.Clear()
 		n := 0
 		err := dir.fill(func(root *os.Root) (err error) {
@@ -61,10 +63,10 @@ func (d *dirExport) run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(exportDirJSON{"export", string(dir), slug, tip.Seq, n})
+		if a.JSON {
+			return a.PrintJSON(exportDirJSON{"export", string(dir), slug, tip.Seq, n})
 		}
-		a.printf("%s: %s of commit %d written to %s\n", printable(slug), memories(n), tip.Seq, printable(string(dir)))
+		a.Printf("%s: %s of commit %d written to %s\n", quote.Text(slug), plural.Of(n, "memory"), tip.Seq, quote.Text(string(dir)))
 		return nil
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"mneme/backend"
 	"mneme/cas"
+	"mneme/cmd/mneme/term"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -24,7 +25,7 @@ func adviseLost(err error, slug string) error {
 }
 
 // lostIn names contents that a store has lost, beside a bar.
-func (a *app) lostIn(store string, bar *progress) func(versionlog.Version) {
+func (a *app) lostIn(store string, bar *term.Progress) func(versionlog.Version) {
 	return func(v versionlog.Version) {
 		bar.Clear()
 		a.warnLost(store, v)
@@ -33,7 +34,7 @@ func (a *app) lostIn(store string, bar *progress) func(versionlog.Version) {
 
 // warnLost names a content that a store has lost.
 func (a *app) warnLost(store string, v versionlog.Version) {
-	a.warnf("%s: content %v is lost; it is that of version %s of %s", store, v.Digest, v.ID, v.Path)
+	a.Warnf("%s: content %v is lost; it is that of version %s of %s", store, v.Digest, v.ID, v.Path)
 }
 
 // withStoreAt opens the store that ref means for reading, as it was at a point, for the time

@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
 	"mneme/errkind"
+	"mneme/internal/plural"
+	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/witness"
@@ -126,8 +129,8 @@ func (c *fsckCmd) checkAll(ctx context.Context, a *app, at *backend.Location, lo
 	if err != nil {
 		return err
 	}
-	if len(stores) == 0 && found == (damage{}) && !a.json {
-		a.printf("No stores.\n")
+	if len(stores) == 0 && found == (damage{}) && !a.JSON {
+		a.Printf("No stores.\n")
 	}
 	all := len(stores) + found.bad
 	for _, s := range stores {
@@ -182,7 +185,7 @@ func (c *fsckCmd) rebuild(ctx context.Context, a *app, at *backend.Location) err
 	if at.Recovery.Rebuild == nil {
 		return usagef("%v: the index of an embedded store stands in one file with its records; there is nothing to rebuild it from but a backup", at)
 	}
-	bar := a.progress("rebuild")
+	bar := a.Progress("rebuild")
 	err := at.Recovery.Rebuild(ctx, c.Store, bar.Show)
 	bar.Clear()
 	return err
@@ -205,7 +208,7 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s ver
 	if err != nil {
 		return fsckJSON{}, err
 	}
-	bar := a.progress(s.Slug)
+	bar := a.Progress(s.Slug)
 	defer bar.Clear()
 	out := fsckJSON{Type: "fsck", Store: s.Slug, ID: s.ID}
 	var printErr error
@@ -280,45 +283,45 @@ func (c *fsckCmd) look(ctx context.Context, lib *backend.Library, st *memory.Sto
 // printProblem writes a finding at once, in one line. Without a store it is of what
 // all share.
 func (a *app) printProblem(store string, p memory.Problem) error {
-	if a.json {
-		if err := a.printJSON(problemJSON{
+	if a.JSON {
+		if err := a.PrintJSON(problemJSON{
 			Type: "problem", Store: store, Kind: string(p.Kind), Finding: string(p.Finding), Subject: p.Subject, Problem: p.What, Advice: p.Do, Repaired: p.Repaired,
 		}); err != nil {
 			return err
 		}
-		return a.out.Flush()
+		return a.Out.Flush()
 	}
 	if store == "" {
 		store = "all stores"
 	}
-	word, advice := a.paint(red, "problem"), "; "+p.Do
+	word, advice := a.Paint(term.Red, "problem"), "; "+p.Do
 	if p.Repaired {
-		word, advice = a.paint(yellow, "repaired"), ""
+		word, advice = a.Paint(term.Yellow, "repaired"), ""
 	}
-	a.printf("%s: %s: %s\n", printable(store), word, printable(p.Subject+": "+p.What+advice))
-	return a.out.Flush()
+	a.Printf("%s: %s: %s\n", quote.Text(store), word, quote.Text(p.Subject+": "+p.What+advice))
+	return a.Out.Flush()
 }
 
 func (a *app) printFsck(f fsckJSON) error {
-	if a.json {
-		return a.printJSON(f)
+	if a.JSON {
+		return a.PrintJSON(f)
 	}
-	verdict := a.paint(green, "no problems")
+	verdict := a.Paint(term.Green, "no problems")
 	switch {
 	case f.Problems > f.Repaired:
-		verdict = a.paint(red, plural(uint64(f.Problems), "problem"))
+		verdict = a.Paint(term.Red, plural.Of(f.Problems, "problem"))
 		if f.Repaired > 0 {
 			verdict += fmt.Sprintf(", %d of them repaired", f.Repaired)
 		}
 	case f.Problems > 0:
-		verdict = a.paint(yellow, plural(uint64(f.Problems), "problem")+", all repaired")
+		verdict = a.Paint(term.Yellow, plural.Of(f.Problems, "problem")+", all repaired")
 	}
-	a.printf("%s: %s, %s, %s, %s: %s\n", printable(f.Store), plural(uint64(f.Commits), "commit"), plural(uint64(f.Versions), "version"),
-		memories(f.Memories), plural(uint64(f.Blobs), "blob"), verdict)
+	a.Printf("%s: %s, %s, %s, %s: %s\n", quote.Text(f.Store), plural.Of(f.Commits, "commit"), plural.Of(f.Versions, "version"),
+		plural.Of(f.Memories, "memory"), plural.Of(f.Blobs, "blob"), verdict)
 	if f.Ahead != "" {
-		a.printf("%s: %s: %s\n", printable(f.Store), a.paint(yellow, "warning"), f.Ahead)
+		a.Printf("%s: %s: %s\n", quote.Text(f.Store), a.Paint(term.Yellow, "warning"), f.Ahead)
 	}
-	return a.out.Flush()
+	return a.Out.Flush()
 }
 
 // aheadOfClock says of a store whose newest version is ahead of the clock what follows from that; "": it is not.

@@ -9,7 +9,9 @@ import (
 	"strings"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
 	"mneme/finding"
+	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -45,7 +47,7 @@ func (c *fsckCmd) losses(ctx context.Context, a *app, at *backend.Location) ([]b
 			return nil, err
 		}
 	}
-	return nil, a.out.Flush()
+	return nil, a.Out.Flush()
 }
 
 // witnessed compares a store with what this machine has seen of it, and reports the
@@ -71,7 +73,7 @@ func (c *fsckCmd) witnessed(ctx context.Context, a *app, lib *backend.Library, s
 	case behind != nil: // nothing is to be accepted
 		report(memory.Problem{Kind: problemLoss, Finding: finding.LossIndex, Subject: "store", What: missing, Do: "the records say something else than the index: " + doIndex(lib.Location)})
 	case c.AcceptLoss:
-		return errors.Join(lib.Accept(ctx, s), a.printAccepted(backend.Loss{Store: s, What: missing}, ""), a.out.Flush())
+		return errors.Join(lib.Accept(ctx, s), a.printAccepted(backend.Loss{Store: s, What: missing}, ""), a.Out.Flush())
 	default:
 		report(memory.Problem{
 			Kind: problemLoss, Finding: finding.LossSeen, Subject: "store", What: missing,
@@ -82,8 +84,8 @@ func (c *fsckCmd) witnessed(ctx context.Context, a *app, lib *backend.Library, s
 }
 
 func (a *app) printAccepted(l backend.Loss, kept string) error {
-	if a.json {
-		return a.printJSON(struct {
+	if a.JSON {
+		return a.PrintJSON(struct {
 			Type  string `json:"type"`
 			Store string `json:"store"`
 			Loss  string `json:"loss"`
@@ -94,7 +96,7 @@ func (a *app) printAccepted(l backend.Loss, kept string) error {
 	if kept != "" {
 		where = "; log.db-wal as it was is kept in " + kept
 	}
-	a.printf("%s: %s: %s\n", printable(lostName(l)), a.paint(yellow, "accepted"), printable(l.What+where))
+	a.Printf("%s: %s: %s\n", quote.Text(lostName(l)), a.Paint(term.Yellow, "accepted"), quote.Text(l.What+where))
 	return nil
 }
 

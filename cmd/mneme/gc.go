@@ -10,6 +10,8 @@ import (
 	"mneme/backend"
 	"mneme/forget"
 	"mneme/internal/bytesize"
+	"mneme/internal/plural"
+	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -79,12 +81,12 @@ func (c *gcCmd) Run(ctx context.Context, a *app) error {
 				err = c.collect(ctx, a, lib, st)
 			}
 			errs = append(errs, err)
-			if err := errors.Join(a.out.Flush(), ctx.Err()); err != nil {
+			if err := errors.Join(a.Out.Flush(), ctx.Err()); err != nil {
 				return errors.Join(append(errs, err)...)
 			}
 		}
-		if c.Grace > 0 && len(stores) > 0 && !a.json {
-			a.printf("What was stored or replaced less than %s ago stays in any case (--grace).\n", graceText(c.Grace))
+		if c.Grace > 0 && len(stores) > 0 && !a.JSON {
+			a.Printf("What was stored or replaced less than %s ago stays in any case (--grace).\n", graceText(c.Grace))
 		}
 		if !c.DryRun {
 			freed, err := lib.Shrink(ctx)
@@ -142,7 +144,7 @@ type gcJSON struct {
 // collect does all that is to be done for one store, and tells of it.
 func (c *gcCmd) collect(ctx context.Context, a *app, lib *backend.Library, st *memory.Store) error {
 	slug := st.Info().Slug
-	bar := a.progress("gc " + slug)
+	bar := a.Progress("gc " + slug)
 	defer bar.Clear()
 	now, _ := lib.Clock()
 	expired, err := st.FindExpired(ctx, now, c.Grace, func(done, total int) { bar.Show("commits", done, total) })
@@ -172,8 +174,8 @@ func (c *gcCmd) collect(ctx context.Context, a *app, lib *backend.Library, st *m
 	if err != nil {
 		errs = []error{fmt.Errorf("gc %s: %w", slug, err)}
 	}
-	if a.json {
-		return errors.Join(append(errs, a.printJSON(j))...)
+	if a.JSON {
+		return errors.Join(append(errs, a.PrintJSON(j))...)
 	}
 	j.print(a)
 	return errors.Join(errs...)
@@ -200,40 +202,40 @@ func (j *gcJSON) print(a *app) {
 	}
 	said := []string{"keeps " + j.Rule.String()}
 	if j.Versions > 0 {
-		said = append(said, fmt.Sprintf("%s %s, and %s (%s) with them", plural(uint64(j.Versions), "version"), verb, plural(uint64(j.Contents), "content"), bytesize.Text(uint64(j.Bytes))))
+		said = append(said, fmt.Sprintf("%s %s, and %s (%s) with them", plural.Of(j.Versions, "version"), verb, plural.Of(j.Contents, "content"), bytesize.Text(uint64(j.Bytes))))
 	}
 	verb = strings.Replace(verb, "erased", "removed", 1)
 	if j.Orphans > 0 {
-		said = append(said, fmt.Sprintf("%s of no version (%s) %s", plural(uint64(j.Orphans), "content"), bytesize.Text(uint64(j.Orphaned)), verb))
+		said = append(said, fmt.Sprintf("%s of no version (%s) %s", plural.Of(j.Orphans, "content"), bytesize.Text(uint64(j.Orphaned)), verb))
 	}
 	if j.Pages > 0 {
-		said = append(said, fmt.Sprintf("%s of unfinished snapshots %s", plural(uint64(j.Pages), "page"), verb))
+		said = append(said, fmt.Sprintf("%s of unfinished snapshots %s", plural.Of(j.Pages, "page"), verb))
 	}
 	if j.Conflicts > 0 {
-		said = append(said, fmt.Sprintf("%s %s", plural(uint64(j.Conflicts), "expired conflict"), verb))
+		said = append(said, fmt.Sprintf("%s %s", plural.Of(j.Conflicts, "expired conflict"), verb))
 	}
 	if j.Temporary > 0 {
-		said = append(said, fmt.Sprintf("%s %s", plural(uint64(j.Temporary), "temporary file"), verb))
+		said = append(said, fmt.Sprintf("%s %s", plural.Of(j.Temporary, "temporary file"), verb))
 	}
 	if len(said) == 1 {
 		said = append(said, "nothing to remove")
 	}
-	a.printf("%s: %s\n", j.Store, strings.Join(said, "; "))
+	a.Printf("%s: %s\n", j.Store, strings.Join(said, "; "))
 	for _, p := range j.Left {
-		a.printf("  NOT YET  %s: %s\n", p.Place, printable(p.Left))
+		a.Printf("  NOT YET  %s: %s\n", p.Place, quote.Text(p.Left))
 	}
 }
 
 // printSpace says how much smaller the files of the library have become.
 func (c *gcCmd) printSpace(a *app, freed int64) error {
 	switch {
-	case a.json:
-		return a.printJSON(struct {
+	case a.JSON:
+		return a.PrintJSON(struct {
 			Type  string `json:"type"`
 			Freed int64  `json:"freed_bytes"`
 		}{"gc_space", freed})
 	case freed > 0:
-		a.printf("log.db is %s smaller\n", bytesize.Text(uint64(freed)))
+		a.Printf("log.db is %s smaller\n", bytesize.Text(uint64(freed)))
 	}
 	return nil
 }

@@ -11,7 +11,10 @@ import (
 
 	"mneme/archive"
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
 	"mneme/internal/durable"
+	"mneme/internal/plural"
+	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/session/conflict"
 	"mneme/versionlog"
@@ -80,7 +83,7 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer file.Close()
-	bar := a.progress("import")
+	bar := a.Progress("import")
 	defer bar.Clear()
 	read, err := archive.Open(ctx, file, size, bar.Show)
 	if err != nil {
@@ -100,7 +103,7 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 			Marks: lib.ImportsDir(), Confirmed: c.Confirm,
 			Warn: func(f memory.SecretsFound) {
 				bar.Clear()
-				a.warnf("%s: %s", f.Path, &f)
+				a.Warnf("%s: %s", f.Path, &f)
 			},
 			Conflicts: func(storeID string) *conflict.Store { return lib.Conflicts(storeID) },
 			Keep: func(ctx context.Context, s versionlog.Store) (versionlog.Tip, error) {
@@ -122,7 +125,7 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 // open opens the archive. What comes by a pipe goes to a file without a name first, since it
 // is verified before it is used.
 func (c *importCmd) open(a *app) (*os.File, int64, error) {
-	f := a.in
+	f := a.In
 	if c.File != "-" {
 		var err error
 		if f, err = os.Open(c.File); err != nil {
@@ -159,7 +162,7 @@ func (c *importCmd) keep(ctx context.Context, a *app, lib *backend.Library, s ve
 		}
 	}
 	if kept, err := lib.Conflicts(s.ID).IDs(); err != nil || len(kept) > 0 {
-		return tip, errors.Join(err, fmt.Errorf("store %s keeps %s, which would go with it: `mneme conflicts list %[1]s`", s.Slug, plural(uint64(len(kept)), "conflict")))
+		return tip, errors.Join(err, fmt.Errorf("store %s keeps %s, which would go with it: `mneme conflicts list %[1]s`", s.Slug, plural.Of(len(kept), "conflict")))
 	}
 	path, err := filepath.Abs(c.Keep)
 	if err != nil {
@@ -215,7 +218,7 @@ func (c *importCmd) keepNew(ctx context.Context, a *app, lib *backend.Library, s
 	if err != nil {
 		return err
 	}
-	bar := a.progress("keep " + s.Slug)
+	bar := a.Progress("keep " + s.Slug)
 	defer bar.Clear()
 	err = writeNew(path, func(f *os.File) error {
 		_, err := archive.Export(ctx, st, f, &archive.ExportOptions{
@@ -231,7 +234,7 @@ func (c *importCmd) keepNew(ctx context.Context, a *app, lib *backend.Library, s
 
 // advise says what would be right instead of an import that was refused.
 func (c *importCmd) advise(err error, read *archive.Archive) error {
-	word := shellWord(c.File)
+	word := term.ShellWord(c.File)
 	switch {
 	case errors.Is(err, archive.ErrTaken):
 		return advised{fmt.Errorf("%w; `mneme import %s NAME` makes another of that name, unless it is the same store; `--mode merge` adds what the archive has to the one that is there; `--mode replace --keep FILE` puts it in its place", err, word)}
@@ -264,7 +267,7 @@ func (c *importCmd) print(ctx context.Context, a *app, lib *backend.Library, don
 		return err
 	}
 	slug := done.Store.Slug
-	if a.json {
+	if a.JSON {
 		j := importJSON{
 			Type: "import", Mode: c.Mode, Store: slug, ID: done.Store.ID, Seq: tip.Seq, Digest: tip.Digest.String(), Commits: done.Commits,
 			Contents: done.Contents, Created: done.Created, Unchanged: done.Unchanged, Skipped: done.Skipped, Conflicts: done.Conflicts,
@@ -275,18 +278,18 @@ func (c *importCmd) print(ctx context.Context, a *app, lib *backend.Library, don
 		if done.Replaced {
 			j.Kept = c.Keep
 		}
-		return a.printJSON(j)
+		return a.PrintJSON(j)
 	}
 	if done.Replaced {
-		a.printf("%s: what was there before is in %s\n", printable(slug), printable(c.Keep))
+		a.Printf("%s: what was there before is in %s\n", quote.Text(slug), quote.Text(c.Keep))
 	}
 	if done.Created+done.Unchanged+len(done.Conflicts) == 0 {
-		a.printf("%s: %s imported; it is at commit %d, %v\n", printable(slug), plural(done.Commits, "commit"), tip.Seq, tip.Digest)
+		a.Printf("%s: %s imported; it is at commit %d, %v\n", quote.Text(slug), plural.Of(done.Commits, "commit"), tip.Seq, tip.Digest)
 	} else {
-		a.printf("%s: %s made, %d as they were\n", printable(slug), memories(done.Created), done.Unchanged)
+		a.Printf("%s: %s made, %d as they were\n", quote.Text(slug), plural.Of(done.Created, "memory"), done.Unchanged)
 	}
 	if n := len(done.Conflicts); n > 0 {
-		a.printf("%s: %s with another content, kept as conflicts; `mneme conflicts list %s` shows them\n", printable(slug), memories(n), printable(slug))
+		a.Printf("%s: %s with another content, kept as conflicts; `mneme conflicts list %s` shows them\n", quote.Text(slug), plural.Of(n, "memory"), quote.Text(slug))
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (c *mountCmd) keep(ctx context.Context, a *app, parent *os.File) (int, erro
 	defer claim.Close()
 	o := &daemon.KeepOptions{
 		At: c.At, Flat: c.Flat, Session: c.Session, Args: a.args,
-		Level: c.logLevel(parent == nil && a.errTerminal), Text: withAdvice,
+		Level: c.logLevel(parent == nil && a.ErrIsTerminal), Text: withAdvice,
 	}
 	for _, w := range wanted {
 		o.ReadOnly = append(o.ReadOnly, w.readOnly)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
 	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/server/access"
@@ -97,11 +98,11 @@ func parseGrant(text string) (store string, right access.Right, err error) {
 // printSecret prints a key with its secret, which alone is what standard output has for a
 // program that reads one line.
 func (a *app) printSecret(key *manage.KeyJSON) error {
-	if a.json {
-		return a.printJSON(key)
+	if a.JSON {
+		return a.PrintJSON(key)
 	}
-	a.printf("%s\n", key.Secret)
-	_, _ = fmt.Fprintf(a.err, "mneme: this is the secret of key %s (fingerprint %s); it is not shown again\n", key.ID, key.Fingerprint)
+	a.Printf("%s\n", key.Secret)
+	_, _ = fmt.Fprintf(a.Err, "mneme: this is the secret of key %s (fingerprint %s); it is not shown again\n", key.ID, key.Fingerprint)
 	return nil
 }
 
@@ -143,21 +144,21 @@ func (c *keyListCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		t := &table{header: []string{"KEY", "LABEL", "FINGERPRINT", "STATE", "LAST USED", "RIGHTS"}, shrink: []string{"RIGHTS", "LABEL"}}
+		t := &term.Table{Header: []string{"KEY", "LABEL", "FINGERPRINT", "STATE", "LAST USED", "RIGHTS"}, Shrink: []string{"RIGHTS", "LABEL"}}
 		for _, k := range all {
-			if a.json {
-				if err := a.printJSON(k); err != nil {
+			if a.JSON {
+				if err := a.PrintJSON(k); err != nil {
 					return err
 				}
 			}
 			used := "never"
 			if k.LastUsedAt != nil {
-				used = localTime(*k.LastUsedAt)
+				used = term.LocalTime(*k.LastUsedAt)
 			}
-			t.add(k.ID, k.Label, k.Fingerprint, keyState(&k), used, rightsText(ctx, lib, &k))
+			t.Add(k.ID, k.Label, k.Fingerprint, keyState(&k), used, rightsText(ctx, lib, &k))
 		}
-		if !a.json {
-			a.printTable(t)
+		if !a.JSON {
+			a.PrintTable(t)
 		}
 		return nil
 	})
@@ -206,10 +207,10 @@ func (r *keyRef) changed(ctx context.Context, a *app, how keyChange, told func(*
 // on does something to the key, and says in a word what was done.
 func (r *keyRef) on(ctx context.Context, a *app, how keyChange, done string) error {
 	return r.changed(ctx, a, how, func(k *manage.KeyJSON) error {
-		if a.json {
-			return a.printJSON(k)
+		if a.JSON {
+			return a.PrintJSON(k)
 		}
-		a.printf("key %s (%s): %s\n", k.ID, quote.Text(k.Label), done)
+		a.Printf("key %s (%s): %s\n", k.ID, quote.Text(k.Label), done)
 		return nil
 	})
 }
@@ -230,21 +231,21 @@ func (c *keyShowCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(k)
+		if a.JSON {
+			return a.PrintJSON(k)
 		}
 		expires, used := "never", "never"
 		if k.ExpiresAt != nil {
-			expires = localTime(*k.ExpiresAt)
+			expires = term.LocalTime(*k.ExpiresAt)
 		}
 		if k.LastUsedAt != nil {
-			used = localTime(*k.LastUsedAt) + ", to the hour"
+			used = term.LocalTime(*k.LastUsedAt) + ", to the hour"
 		}
 		for _, line := range [][2]string{
-			{"key", k.ID}, {"label", k.Label}, {"fingerprint", k.Fingerprint}, {"state", keyState(&k)}, {"created", localTime(k.CreatedAt)},
+			{"key", k.ID}, {"label", k.Label}, {"fingerprint", k.Fingerprint}, {"state", keyState(&k)}, {"created", term.LocalTime(k.CreatedAt)},
 			{"expires", expires}, {"last used", used}, {"rights", rightsText(ctx, lib, &k)},
 		} {
-			a.printf("%-12s %s\n", line[0]+":", line[1])
+			a.Printf("%-12s %s\n", line[0]+":", line[1])
 		}
 		return nil
 	})
@@ -317,7 +318,7 @@ func (d *age) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	var p period
+	var p term.Period
 	if p.UnmarshalText(text) != nil {
 		return fmt.Errorf("%q: want a time above 0 with its unit, such as 30d or 12h", text)
 	}

@@ -14,13 +14,13 @@ import (
 func TestPrintLeft(t *testing.T) {
 	var out bytes.Buffer
 	a := newApp(os.Stdin, os.Stdout, os.Stderr)
-	a.out = bufio.NewWriter(&out)
+	a.Out = bufio.NewWriter(&out)
 	var files []daemon.LeftFile
 	for i := range 1000 {
 		files = append(files, daemon.LeftFile{Store: "notes", Path: "/f", SessionID: "s", Conflict: i + 1})
 	}
 	a.printLeft(append(files, daemon.LeftFile{Store: "book", Path: "/g", SessionID: "s", Conflict: 1}, daemon.LeftFile{Store: "notes", Path: "/back", SessionID: "t"}))
-	if err := a.out.Flush(); err != nil {
+	if err := a.Out.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(out.String(), "\n"); n != 8 || !strings.Contains(out.String(), "995 more are kept") ||

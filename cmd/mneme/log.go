@@ -11,15 +11,17 @@ import (
 	"strings"
 	"time"
 
+	"mneme/cmd/mneme/term"
+	"mneme/internal/quote"
 	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
 )
 
 type logCmd struct {
-	Place string `arg:"" help:"STORE, or STORE:/path of a memory or directory, which may be deleted."`
-	N     count  `short:"n" xor:"much" placeholder:"N" help:"Only the newest N commits, or versions of the memory. Default on a terminal: ${screenful}."`
-	All   bool   `xor:"much" help:"All of them, on a terminal, too."`
+	Place string     `arg:"" help:"STORE, or STORE:/path of a memory or directory, which may be deleted."`
+	N     term.Count `short:"n" xor:"much" placeholder:"N" help:"Only the newest N commits, or versions of the memory. Default on a terminal: ${screenful}."`
+	All   bool       `xor:"much" help:"All of them, on a terminal, too."`
 
 	Session   string    `placeholder:"ID" help:"Only what was made in that session."`
 	Actor     string    `placeholder:"WHO" help:"Only what was made by that actor, such as user:alice or alice."`
@@ -70,7 +72,7 @@ func (c *logCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
-		if err := a.page(func() error { return c.print(ctx, a, st, p.path, q) }); err != nil {
+		if err := a.Page(func() error { return c.print(ctx, a, st, p.path, q) }); err != nil {
 			return explainMissing(ctx, st, p.path, err)
 		}
 		return a.warnUnread(*q.Unread)
@@ -96,14 +98,14 @@ func (c *logCmd) query() (q memory.Query, err error) {
 
 // limit is how many to show; 0 is all.
 func (c *logCmd) limit(a *app) int {
-	if c.N == 0 && !c.All && a.terminal && !a.json {
+	if c.N == 0 && !c.All && a.IsTerminal && !a.JSON {
 		return screenful
 	}
 	return int(c.N)
 }
 
 func (c *logCmd) print(ctx context.Context, a *app, st *memory.Store, path string, q memory.Query) error {
-	bar := a.progress("log " + st.Info().Slug)
+	bar := a.Progress("log " + st.Info().Slug)
 	q.Progress = func(done, total int) { bar.Show("commits", done, total) }
 	entries, subject, err := c.entries(ctx, st, path, q)
 	if err != nil {
@@ -125,7 +127,7 @@ func (c *logCmd) print(ctx context.Context, a *app, st *memory.Store, path strin
 		if err := out.entry(e); err != nil {
 			return err
 		}
-		if err := a.outError(); err != nil {
+		if err := a.OutError(); err != nil {
 			return err
 		}
 	}
@@ -134,7 +136,7 @@ func (c *logCmd) print(ctx context.Context, a *app, st *memory.Store, path strin
 		return err
 	}
 	if limit > 0 && n > limit && c.N == 0 {
-		a.printf("These are the newest %d; --all shows the others, -n N another number.\n", screenful)
+		a.Printf("These are the newest %d; --all shows the others, -n N another number.\n", screenful)
 	}
 	return nil
 }
@@ -169,7 +171,7 @@ type logPrinter struct {
 	a           *app
 	st          *memory.Store
 	patch, stat bool
-	table       *table
+	table       *term.Table
 	some        bool // something was printed
 }
 
@@ -178,13 +180,13 @@ const tableRows = 500
 
 func (l *logPrinter) entry(e memory.Entry) error {
 	switch {
-	case l.a.json:
+	case l.a.JSON:
 		return l.json(e)
 	case l.patch || l.stat:
 		return l.changes(e)
 	}
 	l.rows(e)
-	if len(l.table.rows) >= tableRows {
+	if len(l.table.Rows) >= tableRows {
 		return l.flush()
 	}
 	return nil
@@ -192,10 +194,10 @@ func (l *logPrinter) entry(e memory.Entry) error {
 
 // flush prints the rows that wait.
 func (l *logPrinter) flush() error {
-	if len(l.table.rows) > 0 {
-		l.a.printTable(l.table)
+	if len(l.table.Rows) > 0 {
+		l.a.PrintTable(l.table)
 	}
-	return l.a.out.Flush()
+	return l.a.Out.Flush()
 }
 
 func (l *logPrinter) rows(e memory.Entry) {
@@ -208,55 +210,55 @@ func (l *logPrinter) rows(e memory.Entry) {
 				row[6] += "  " + v.Message
 			}
 		}
-		l.table.add(row...)
+		l.table.Add(row...)
 		return
 	}
 	if e.Commit.Event != nil {
-		l.table.add(eventRow(e.Commit)...)
+		l.table.Add(eventRow(e.Commit)...)
 	}
 	for i, v := range e.Versions {
 		row := logRow(v, logPath(&v))
 		if i > 0 { // the commit's own columns once are enough
 			row[0], row[1], row[4], row[6] = "", "", "", ""
 		}
-		l.table.add(row...)
+		l.table.Add(row...)
 	}
 }
 
 // changes prints an entry with a line for each version and what that changed.
 func (l *logPrinter) changes(e memory.Entry) error {
 	if l.some {
-		l.a.printf("\n")
+		l.a.Printf("\n")
 	}
 	l.some = true
 	if c := e.Commit; c != nil && c.Event != nil {
 		row := eventRow(c)
 		l.head(row[0], row[1], row[4], "", row[6])
-		l.a.printf("%s\n", row[2])
+		l.a.Printf("%s\n", row[2])
 		return nil
 	}
 	for i := range e.Versions {
 		v := &e.Versions[i]
 		if i == 0 {
-			l.head(strconv.FormatUint(v.Seq, 10), localTime(v.Time), actorName(v.Actor), v.Session, v.Message)
+			l.head(strconv.FormatUint(v.Seq, 10), term.LocalTime(v.Time), actorName(v.Actor), v.Session, v.Message)
 		}
 		diff, gone, readable, err := l.diff(v)
 		if err != nil {
 			return err
 		}
-		line := l.a.paint(opColors[v.Op], string(v.Op)) + "  " + printable(logPath(v))
+		line := l.a.Paint(opColors[v.Op], string(v.Op)) + "  " + quote.Text(logPath(v))
 		switch {
 		case !readable:
 			line += "  (content gone)"
 		case l.stat:
-			line += "  " + diffStat(diff)
+			line += "  " + term.DiffStat(diff)
 		}
 		if gone != nil {
 			line += "  (the version before it is gone)"
 		}
-		l.a.printf("%s\n", line)
+		l.a.Printf("%s\n", line)
 		if l.patch && diff != "" {
-			l.a.printDiff(diff)
+			l.a.PrintDiff(diff)
 		}
 	}
 	return nil
@@ -264,14 +266,14 @@ func (l *logPrinter) changes(e memory.Entry) error {
 
 // head prints what the versions of an entry have in common.
 func (l *logPrinter) head(seq, at, actor, session, message string) {
-	line := l.a.paint(bold, seq) + "  " + at + "  " + printable(actor)
+	line := l.a.Paint(term.Bold, seq) + "  " + at + "  " + quote.Text(actor)
 	if session != "" && session != actor {
-		line += "  session " + printable(session)
+		line += "  session " + quote.Text(session)
 	}
 	if message != "" {
-		line += "  " + printable(message)
+		line += "  " + quote.Text(message)
 	}
-	l.a.printf("%s\n", line)
+	l.a.Printf("%s\n", line)
 }
 
 // diff is what a version changed, as changeTo says; not readable where its own content is gone.
@@ -306,27 +308,27 @@ func (l *logPrinter) json(e memory.Entry) error {
 				j.Diff = &diff
 			}
 			if l.stat && readable {
-				j.Lines = newLinesJSON(diff)
+				j.Lines = term.NewLines(diff)
 			}
 		}
 		versions = append(versions, j)
 	}
 	if e.Commit == nil {
-		return l.a.printJSON(versions[0])
+		return l.a.PrintJSON(versions[0])
 	}
 	j := loggedCommitJSON{Commit: jsonview.NewCommit(e.Commit), Versions: versions}
 	if versions == nil {
 		j.Versions = []loggedJSON{}
 	}
-	return l.a.printJSON(j)
+	return l.a.PrintJSON(j)
 }
 
 // loggedJSON is a version in a log, with what it changed if that is asked for.
 type loggedJSON struct {
 	jsonview.Version
-	Diff       *string    `json:"diff,omitempty"`
-	BeforeGone string     `json:"before_gone,omitempty"`
-	Lines      *linesJSON `json:"lines,omitempty"`
+	Diff       *string     `json:"diff,omitempty"`
+	BeforeGone string      `json:"before_gone,omitempty"`
+	Lines      *term.Lines `json:"lines,omitempty"`
 }
 
 // loggedCommitJSON is a commit with those of its versions that were asked for.
@@ -335,15 +337,15 @@ type loggedCommitJSON struct {
 	Versions []loggedJSON `json:"versions"`
 }
 
-func newLogTable(subject string) *table {
+func newLogTable(subject string) *term.Table {
 	var spare []string
 	if subject == "VERSION" { // the sequence number says the same
 		spare = []string{subject}
 	}
-	return &table{
-		header: []string{"SEQ", "TIME", "CHANGE", subject, "BY", "SIZE", "MESSAGE"}, right: []string{"SEQ", "SIZE"},
-		spare: spare, shrink: []string{"MESSAGE", "BY", subject}, paths: []string{"PATH"},
-		color: func(column, text string) string {
+	return &term.Table{
+		Header: []string{"SEQ", "TIME", "CHANGE", subject, "BY", "SIZE", "MESSAGE"}, Right: []string{"SEQ", "SIZE"},
+		Spare: spare, Shrink: []string{"MESSAGE", "BY", subject}, Paths: []string{"PATH"},
+		Color: func(column, text string) string {
 			if column == "CHANGE" {
 				return opColors[versionlog.Op(text)]
 			}
@@ -365,7 +367,7 @@ func eventRow(c *versionlog.Commit) []string {
 		said = append(said, c.Message)
 	}
 	return []string{
-		strconv.FormatUint(c.Seq, 10), localTime(c.Time), eventChange(c.Event), "-", actorName(c.Actor), "-", strings.Join(said, ", "),
+		strconv.FormatUint(c.Seq, 10), term.LocalTime(c.Time), eventChange(c.Event), "-", actorName(c.Actor), "-", strings.Join(said, ", "),
 	}
 }
 
@@ -388,5 +390,5 @@ func logRow(v versionlog.Version, subject string) []string {
 	if jsonview.HasContent(&v) {
 		size = strconv.FormatInt(v.Size, 10)
 	}
-	return []string{strconv.FormatUint(v.Seq, 10), localTime(v.Time), string(v.Op), subject, actorName(v.Actor), size, v.Message}
+	return []string{strconv.FormatUint(v.Seq, 10), term.LocalTime(v.Time), string(v.Op), subject, actorName(v.Actor), size, v.Message}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mneme/cmd/mneme/term"
 	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -35,13 +36,13 @@ func (c *lsCmd) Run(ctx context.Context, a *app) error {
 		switch {
 		case err != nil:
 			return err
-		case a.json:
+		case a.JSON:
 			return printEntriesJSON(a, st.Info().ID, p.path, entries)
 		case c.Long && len(entries) > 0:
 			printEntriesLong(a, entries)
 		case !c.Long:
 			for _, e := range entries {
-				a.printf("%s\n", quote.Cell(e.name))
+				a.Printf("%s\n", quote.Cell(e.name))
 			}
 		}
 		return nil
@@ -93,7 +94,7 @@ func printEntriesJSON(a *app, storeID, dir string, entries []entry) error {
 		if e.head != nil {
 			value = newMemoryJSON(storeID, *e.head)
 		}
-		if err := a.printJSON(value); err != nil {
+		if err := a.PrintJSON(value); err != nil {
 			return err
 		}
 	}
@@ -101,15 +102,15 @@ func printEntriesJSON(a *app, storeID, dir string, entries []entry) error {
 }
 
 func printEntriesLong(a *app, entries []entry) {
-	t := &table{header: []string{"SIZE", "MODIFIED", "SEQ", "BY", "NAME"}, right: []string{"SIZE", "SEQ"},
-		shrink: []string{"BY", "NAME"}, paths: []string{"NAME"}}
+	t := &term.Table{Header: []string{"SIZE", "MODIFIED", "SEQ", "BY", "NAME"}, Right: []string{"SIZE", "SEQ"},
+		Shrink: []string{"BY", "NAME"}, Paths: []string{"NAME"}}
 	for _, e := range entries {
 		if e.head == nil {
-			t.add("-", "-", "-", "-", e.name)
+			t.Add("-", "-", "-", "-", e.name)
 			continue
 		}
 		v := e.head
-		t.add(strconv.FormatInt(v.Size, 10), localTime(v.Time), strconv.FormatUint(v.Seq, 10), actorName(v.Actor), e.name)
+		t.Add(strconv.FormatInt(v.Size, 10), term.LocalTime(v.Time), strconv.FormatUint(v.Seq, 10), actorName(v.Actor), e.name)
 	}
-	a.printTable(t)
+	a.PrintTable(t)
 }

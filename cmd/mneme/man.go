@@ -20,19 +20,19 @@ Example:
 
 func (c *manCmd) Run(a *app, parsed *kong.Context) error {
 	app := parsed.Model
-	a.printf(".TH MNEME 1 \"\" \"mneme %s\"\n", roff(buildVersion()))
-	a.printf(".SH NAME\nmneme \\- versioned memory stores for AI agents, mounted as directories\n")
-	a.printf(".SH SYNOPSIS\n.B mneme\n.I command\n[\\fIflags\\fR]\n.SH DESCRIPTION\n")
+	a.Printf(".TH MNEME 1 \"\" \"mneme %s\"\n", roff(buildVersion()))
+	a.Printf(".SH NAME\nmneme \\- versioned memory stores for AI agents, mounted as directories\n")
+	a.Printf(".SH SYNOPSIS\n.B mneme\n.I command\n[\\fIflags\\fR]\n.SH DESCRIPTION\n")
 	a.manText(app.Help)
-	a.printf(".SH FLAGS OF ALL COMMANDS\n")
+	a.Printf(".SH FLAGS OF ALL COMMANDS\n")
 	a.manFlags(app.Node)
-	a.printf(".SH COMMANDS\n")
+	a.Printf(".SH COMMANDS\n")
 	for _, leaf := range app.Leaves(true) {
-		a.printf(".SS %s\n", roff("mneme "+leaf.Summary()))
+		a.Printf(".SS %s\n", roff("mneme "+leaf.Summary()))
 		a.manText(leaf.Help)
 		a.manText(leaf.Detail)
 		for _, argument := range leaf.Positional {
-			a.printf(".TP\n\\fI%s\\fR\n%s\n", roff(argument.Name), roff(argument.Help))
+			a.Printf(".TP\n\\fI%s\\fR\n%s\n", roff(argument.Name), roff(argument.Help))
 		}
 		a.manFlags(leaf)
 	}
@@ -45,9 +45,9 @@ func (a *app) manText(text string) {
 		switch {
 		case paragraph == "":
 		case strings.HasPrefix(paragraph, "    "):
-			a.printf(".PP\n.nf\n%s\n.fi\n", roff(paragraph))
+			a.Printf(".PP\n.nf\n%s\n.fi\n", roff(paragraph))
 		default:
-			a.printf(".PP\n%s\n", roff(paragraph))
+			a.Printf(".PP\n%s\n", roff(paragraph))
 		}
 	}
 }
@@ -64,7 +64,7 @@ func (a *app) manFlags(node *kong.Node) {
 		if !flag.IsBool() {
 			name += "=" + flag.FormatPlaceHolder()
 		}
-		a.printf(".TP\n\\fB%s\\fR\n%s\n", roff(name), roff(flag.Help))
+		a.Printf(".TP\n\\fB%s\\fR\n%s\n", roff(name), roff(flag.Help))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"mneme/cmd/mneme/term"
 	"mneme/mcp"
 	"mneme/session"
 	"mneme/tools"
@@ -14,7 +15,7 @@ import (
 
 type mcpCmd struct {
 	agentFlags
-	Calls bound `default:"0" placeholder:"N" help:"How many calls the session has; 0 is any number. Default: ${default}."`
+	Calls term.Bound `default:"0" placeholder:"N" help:"How many calls the session has; 0 is any number. Default: ${default}."`
 }
 
 func (c *mcpCmd) Help() string {
@@ -42,7 +43,7 @@ func (c *mcpCmd) Run(ctx context.Context, a *app) error {
 	return c.withMemory(ctx, a, opts, func(m *tools.Memory) error {
 		s := mcp.New(m, &mcp.Options{Version: buildVersion(), Merge: c.OnConflict == "merge", Strict: c.isStrict(), Logger: c.logger()})
 		defer s.Close()
-		stdout := os.NewFile(uintptr(a.stdout), "stdout")
-		return s.ServeLines(until, interruptible(a.in, os.O_RDONLY), interruptible(stdout, os.O_WRONLY))
+		stdout := os.NewFile(uintptr(a.Stdout), "stdout")
+		return s.ServeLines(until, interruptible(a.In, os.O_RDONLY), interruptible(stdout, os.O_WRONLY))
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
 	"mneme/daemon"
 	"mneme/errkind"
 	"mneme/fusefs"
@@ -39,18 +40,18 @@ const (
 const minMaxMemory = 1 << 20
 
 type mountCmd struct {
-	Stores      []string  `arg:"" optional:"" name:"store[:ro]" help:"Stores to mount, each below DIR under its name; :ro makes one read-only."`
-	At          string    `default:"${mountdir}" placeholder:"DIR" help:"Where to mount them, an empty or new directory. Default: ${default}."`
-	Flat        bool      `help:"Mount the one store as DIR itself, not below it."`
-	ReadOnly    bool      `help:"All stores read-only."`
-	AsOf        string    `placeholder:"POINT" help:"Show the stores as they were, read-only: after the commit of a sequence number, HEAD~n, a time (2026-11-20T15:04:05Z, 2026-11-20, yesterday) or an age (3d)."`
-	Session     string    `placeholder:"ID" help:"Session in whose name files are written. Default: that of the token for a server, or else a new one."`
-	Refresh     period    `default:"1s" help:"How late another process's change may be seen. Default: ${default}."`
-	MetricsAddr string    `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics; without HOST on this machine only. Elsewhere it takes a key, $$MNEME_METRICS_KEY, as a bearer token."`
-	CacheSize   byteSize  `default:"1GiB" placeholder:"SIZE" help:"How much of a remote store's bytes to keep on disk, for all mounts together; 0 is none. Default: ${default}."`
-	CacheDir    string    `type:"path" placeholder:"DIR" help:"Where to keep them. Default: mneme in your cache directory."`
-	MaxMemory   byteSize  `default:"256MiB" placeholder:"SIZE" help:"How much of the machine's memory (RAM) the mount holds for the programs that use it: files being written, scratch files, open files. A call that would pass it gets EDQUOT. How large a file may be is up to the store: 'mneme store create --max-memory-bytes'. Default: ${default}."`
-	MinFree     *byteSize `placeholder:"SIZE" help:"Refuse saves when less than that is free on the disk of an embedded store (ENOSPC), so that people can still delete. Default: 64MiB, or an eighth of a smaller disk."`
+	Stores      []string       `arg:"" optional:"" name:"store[:ro]" help:"Stores to mount, each below DIR under its name; :ro makes one read-only."`
+	At          string         `default:"${mountdir}" placeholder:"DIR" help:"Where to mount them, an empty or new directory. Default: ${default}."`
+	Flat        bool           `help:"Mount the one store as DIR itself, not below it."`
+	ReadOnly    bool           `help:"All stores read-only."`
+	AsOf        string         `placeholder:"POINT" help:"Show the stores as they were, read-only: after the commit of a sequence number, HEAD~n, a time (2026-11-20T15:04:05Z, 2026-11-20, yesterday) or an age (3d)."`
+	Session     string         `placeholder:"ID" help:"Session in whose name files are written. Default: that of the token for a server, or else a new one."`
+	Refresh     term.Period    `default:"1s" help:"How late another process's change may be seen. Default: ${default}."`
+	MetricsAddr string         `placeholder:"HOST:PORT" help:"Serve Prometheus metrics there, at /metrics; without HOST on this machine only. Elsewhere it takes a key, $$MNEME_METRICS_KEY, as a bearer token."`
+	CacheSize   term.ByteSize  `default:"1GiB" placeholder:"SIZE" help:"How much of a remote store's bytes to keep on disk, for all mounts together; 0 is none. Default: ${default}."`
+	CacheDir    string         `type:"path" placeholder:"DIR" help:"Where to keep them. Default: mneme in your cache directory."`
+	MaxMemory   term.ByteSize  `default:"256MiB" placeholder:"SIZE" help:"How much of the machine's memory (RAM) the mount holds for the programs that use it: files being written, scratch files, open files. A call that would pass it gets EDQUOT. How large a file may be is up to the store: 'mneme store create --max-memory-bytes'. Default: ${default}."`
+	MinFree     *term.ByteSize `placeholder:"SIZE" help:"Refuse saves when less than that is free on the disk of an embedded store (ENOSPC), so that people can still delete. Default: 64MiB, or an eighth of a smaller disk."`
 	quotaFlags
 	Background  bool        `help:"Return when it is mounted, and go on serving."`
 	Keep        bool        `help:"Outlive the process that serves the mount: when it is killed, or replaced, another one takes over, in every container that has the mount. Takes Linux 6.9."`
@@ -161,14 +162,14 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 	if c.Keep && link == nil {
 		code, err := c.keep(ctx, a, parent)
 		if err != nil && parent != nil {
-			_ = writeJSON(parent, newErrorReply(err)) // unless who serves has it, and says more
+			_ = term.WriteJSON(parent, newErrorReply(err)) // unless who serves has it, and says more
 		}
 		if err != nil {
 			return err
 		}
 		a.exit(code) // who served has said why
 	}
-	c.process = daemon.Process{At: c.At, Link: link, Log: newLogger(c.logLevel(parent == nil && a.errTerminal))}
+	c.process = daemon.Process{At: c.At, Link: link, Log: newLogger(c.logLevel(parent == nil && a.ErrIsTerminal))}
 	if link != nil {
 		c.Session = link.Session()
 	}
@@ -190,9 +191,9 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 	}
 	switch {
 	case err != nil && parent != nil:
-		_ = writeJSON(parent, newErrorReply(err)) // the log has it, too
-	case err == nil && parent == nil && !a.json:
-		a.printf("\nThe mount has ended; what was written is saved.\n")
+		_ = term.WriteJSON(parent, newErrorReply(err)) // the log has it, too
+	case err == nil && parent == nil && !a.JSON:
+		a.Printf("\nThe mount has ended; what was written is saved.\n")
 		a.printLeft(kept)
 	}
 	return err

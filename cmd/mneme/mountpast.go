@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
 	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -52,6 +53,6 @@ func openPast(ctx context.Context, lib *backend.Library, wanted []wantedStore, a
 // eventLine is a commit as a line of .mneme/events, which is that of `mneme log --json`.
 func eventLine(c *versionlog.Commit) ([]byte, error) {
 	var line bytes.Buffer
-	err := writeJSON(&line, jsonview.NewCommit(c))
+	err := term.WriteJSON(&line, jsonview.NewCommit(c))
 	return line.Bytes(), err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mneme/daemon"
+	"mneme/internal/quote"
 	"mneme/versionlog"
 )
 
@@ -31,12 +32,12 @@ func (a *app) checkUnmounted(s versionlog.Store, readers bool) error {
 			users = append(users, user)
 		case len(m.Stores) == 0 && slices.ContainsFunc(append(daemon.Children(m.PID), m.PID), opened): // a keeper has none itself
 			users = append(users, user+", which does not answer")
-		case len(m.Stores) == 0 && !a.json:
+		case len(m.Stores) == 0 && !a.JSON:
 			why := "does not answer"
 			if daemon.IsClosed(m.Dir) {
 				why = "is not open to you"
 			}
-			_, _ = fmt.Fprintf(a.err, "The mount at %s %s; whether it shows store %s cannot be said.\n", printable(user), why, s.Slug)
+			_, _ = fmt.Fprintf(a.Err, "The mount at %s %s; whether it shows store %s cannot be said.\n", quote.Text(user), why, s.Slug)
 		}
 	}
 	if users == nil {

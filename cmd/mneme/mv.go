@@ -72,9 +72,9 @@ func (c *mvCmd) Run(ctx context.Context, a *app) error {
 			return fmt.Errorf("%w; nothing may be where it is moved to", err)
 		case err != nil:
 			return explainMissing(ctx, st, from.path, err)
-		case !a.json:
+		case !a.JSON:
 			return nil
 		}
-		return a.printJSON(jsonview.NewCommit(commit))
+		return a.PrintJSON(jsonview.NewCommit(commit))
 	})
 }

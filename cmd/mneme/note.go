@@ -10,6 +10,7 @@ import (
 
 	"mneme/backend"
 	"mneme/daemon"
+	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/note"
 	"mneme/versionlog"
@@ -61,7 +62,7 @@ func (c *noteCmd) Run(ctx context.Context, a *app) error {
 			})
 		}
 		for _, ref := range slices.Sorted(maps.Keys(unused)) {
-			return usagef("--instructions %s: that is none of the stores; want one of %s", printable(ref), strings.Join(c.Stores, ", "))
+			return usagef("--instructions %s: that is none of the stores; want one of %s", quote.Text(ref), strings.Join(c.Stores, ", "))
 		}
 		c.settle(lib)
 		opts := c.noteOptions()

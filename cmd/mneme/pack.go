@@ -6,19 +6,20 @@ import (
 	"fmt"
 	"strings"
 
+	"mneme/cmd/mneme/term"
 	"mneme/memory"
 	"mneme/pack"
 	"mneme/versionlog"
 )
 
 type packCmd struct {
-	Place    string   `arg:"" help:"STORE, or STORE:/path of a directory or memory."`
-	MaxBytes byteSize `required:"" placeholder:"SIZE" help:"How long the text may be, 512 bytes to 16MiB."`
-	Prefix   string   `placeholder:"PATH" help:"Only what is at or below this path."`
-	At       count    `placeholder:"SEQ" help:"The store as it was after that commit. Default: the newest."`
-	Since    *bound   `xor:"what" placeholder:"SEQ" help:"What has changed after that commit, instead of everything; 0 is from the beginning."`
-	Pin      []string `xor:"what" sep:"none" placeholder:"PATH" help:"A memory that comes before the newest; may be given several times. Default: MEMORY.md, README.md and index.md."`
-	Raw      bool     `help:"Write the bytes as they are to a terminal, too."`
+	Place    string        `arg:"" help:"STORE, or STORE:/path of a directory or memory."`
+	MaxBytes term.ByteSize `required:"" placeholder:"SIZE" help:"How long the text may be, 512 bytes to 16MiB."`
+	Prefix   string        `placeholder:"PATH" help:"Only what is at or below this path."`
+	At       term.Count    `placeholder:"SEQ" help:"The store as it was after that commit. Default: the newest."`
+	Since    *term.Bound   `xor:"what" placeholder:"SEQ" help:"What has changed after that commit, instead of everything; 0 is from the beginning."`
+	Pin      []string      `xor:"what" sep:"none" placeholder:"PATH" help:"A memory that comes before the newest; may be given several times. Default: MEMORY.md, README.md and index.md."`
+	Raw      bool          `help:"Write the bytes as they are to a terminal, too."`
 }
 
 func (c *packCmd) Help() string {
@@ -87,15 +88,15 @@ type packJSON struct {
 // printPack prints the bytes of a pack; on a terminal, unless raw, with escapes for what could
 // not be seen.
 func (a *app) printPack(st *memory.Store, p pack.Pack, raw bool) error {
-	if a.json {
-		return a.printJSON(packJSON{"pack", st.Info().ID, p.Seq, p.Digest, p.Shown, p.Left, string(p.Text)})
+	if a.JSON {
+		return a.PrintJSON(packJSON{"pack", st.Info().ID, p.Seq, p.Digest, p.Shown, p.Left, string(p.Text)})
 	}
-	if !a.terminal || raw {
-		_, err := a.out.Write(p.Text)
+	if !a.IsTerminal || raw {
+		_, err := a.Out.Write(p.Text)
 		return err
 	}
 	for line := range strings.Lines(string(p.Text)) {
-		a.printf("%s", printableLine(line))
+		a.Printf("%s", term.PrintableLine(line))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
 	"mneme/errkind"
 	"mneme/memory"
 	"mneme/session"
@@ -28,7 +29,7 @@ type place struct {
 func (p place) String() string { return p.store + ":" + p.path }
 
 // word is the place as a shell takes it.
-func (p place) word() string { return shellWord(p.String()) }
+func (p place) word() string { return term.ShellWord(p.String()) }
 
 // parseMemory reads the place of a memory.
 func parseMemory(text string) (place, error) {

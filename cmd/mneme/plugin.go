@@ -5,13 +5,14 @@ import (
 	"errors"
 	"time"
 
+	"mneme/cmd/mneme/term"
 	"mneme/plugin"
 	"mneme/tools"
 )
 
 type pluginCmd struct {
 	agentStores
-	Deadline period `default:"2s" placeholder:"TIME" help:"How long an answer may take, at most. Default: ${default}."`
+	Deadline term.Period `default:"2s" placeholder:"TIME" help:"How long an answer may take, at most. Default: ${default}."`
 }
 
 func (c *pluginCmd) Help() string {
@@ -32,8 +33,8 @@ func (c *pluginCmd) Run(ctx context.Context, a *app) error {
 	return f.withMemory(ctx, a, tools.Options{}, func(m *tools.Memory) error {
 		p := plugin.New(m, &plugin.Options{Deadline: time.Duration(c.Deadline), Version: buildVersion(), Logger: c.logger()})
 		defer p.Close()
-		return serveLines(a.in, p.MaxRequest(), func(line []byte) any { return p.Answer(ctx, line) }, func(reply any) error {
-			return errors.Join(a.printJSON(reply), a.out.Flush())
+		return serveLines(a.In, p.MaxRequest(), func(line []byte) any { return p.Answer(ctx, line) }, func(reply any) error {
+			return errors.Join(a.PrintJSON(reply), a.Out.Flush())
 		})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mneme/cmd/mneme/term"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -17,8 +18,8 @@ type policyFlags struct {
 
 	Secrets *secretsRule `placeholder:"RULE" help:"What becomes of a content that brings a credential into the store, such as a token or a private key, known by its shape: warn commits it and tells its author, refuse fails with EPERM and keeps the bytes as a conflict, unless it is confirmed, off looks for none. A new store has warn."`
 
-	KeepDays     *bound `placeholder:"N" help:"How many days a version is kept after it was replaced, or a deletion after it was made, until 'mneme gc' erases it; 0 is for ever. With --keep-versions what either of them keeps stays. Default: for ever."`
-	KeepVersions *bound `placeholder:"N" help:"How many of the newest versions of a memory are kept, when 'mneme gc' is run; 0 is all. The current version always stays. Default: all."`
+	KeepDays     *term.Bound `placeholder:"N" help:"How many days a version is kept after it was replaced, or a deletion after it was made, until 'mneme gc' erases it; 0 is for ever. With --keep-versions what either of them keeps stays. Default: for ever."`
+	KeepVersions *term.Bound `placeholder:"N" help:"How many of the newest versions of a memory are kept, when 'mneme gc' is run; 0 is all. The current version always stays. Default: all."`
 }
 
 // apply adds them to an update.

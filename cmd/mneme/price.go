@@ -7,6 +7,7 @@ import (
 	"mneme/backend"
 	"mneme/cache"
 	"mneme/internal/bytesize"
+	"mneme/internal/plural"
 )
 
 // priceDate says when the prices below were those of AWS's price lists for
@@ -78,19 +79,12 @@ func usageLines(requests []backend.RequestCount, c cache.Stats) []string {
 	percent := func(n uint64) string { return fmt.Sprintf("%d %%", (200*n+reads)/max(2*reads, 1)) }
 	lines := []string{
 		fmt.Sprintf("cache: %s of blobs, %s from memory, %s from disk, %s fetched (%s)",
-			plural(reads, "read"), percent(c.MemoryHits), percent(c.DiskHits), percent(c.Misses), bytesize.Text(c.FetchedBytes)),
+			plural.Of(reads, "read"), percent(c.MemoryHits), percent(c.DiskHits), percent(c.Misses), bytesize.Text(c.FetchedBytes)),
 		fmt.Sprintf("cache-size: %s in memory, %s on disk", bytesize.Text(uint64(max(c.MemoryBytes, 0))), bytesize.Text(uint64(max(c.DiskBytes, 0)))),
 	}
 	for _, r := range requests {
 		lines = append(lines, fmt.Sprintf("%s: %s, %s sent, %s received", strings.ToLower(strings.ReplaceAll(r.Kind, " ", "-")),
-			plural(r.Count, "request"), bytesize.Text(r.Sent), bytesize.Text(r.Received)))
+			plural.Of(r.Count, "request"), bytesize.Text(r.Sent), bytesize.Text(r.Received)))
 	}
 	return append(lines, fmt.Sprintf("cost: about US$ %.6f for these requests (us-east-1, prices of %s)", estimateUSD(requests), priceDate))
-}
-
-func plural(n uint64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

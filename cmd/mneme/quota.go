@@ -5,21 +5,22 @@ import (
 	"fmt"
 	"strings"
 
+	"mneme/cmd/mneme/term"
 	"mneme/versionlog"
 )
 
 // quotaFlags bound what a session adds to each store.
 type quotaFlags struct {
-	QuotaBytes    byteSize `default:"4GiB" placeholder:"SIZE" help:"How many bytes of history the mount may add to a store, each version a whole copy; 0 is any number. Default: ${default}."`
-	QuotaMemories bound    `default:"100000" placeholder:"N" help:"How many memories it may make there, less those it deletes; 0 is any number. Default: ${default}."`
-	QuotaVersions bound    `default:"100000" placeholder:"N" help:"How many versions it may make there within an hour; 0 is any number. Default: ${default}."`
+	QuotaBytes    term.ByteSize `default:"4GiB" placeholder:"SIZE" help:"How many bytes of history the mount may add to a store, each version a whole copy; 0 is any number. Default: ${default}."`
+	QuotaMemories term.Bound    `default:"100000" placeholder:"N" help:"How many memories it may make there, less those it deletes; 0 is any number. Default: ${default}."`
+	QuotaVersions term.Bound    `default:"100000" placeholder:"N" help:"How many versions it may make there within an hour; 0 is any number. Default: ${default}."`
 }
 
 // storeQuotaFlags bound what all sessions together add to one store.
 type storeQuotaFlags struct {
-	QuotaBytes    *byteSize `placeholder:"SIZE" help:"How many bytes of history the store may have, each version a whole copy; 0 is any number. What would add more is refused (EDQUOT). Default: any number."`
-	QuotaMemories *bound    `placeholder:"N" help:"How many memories it may have; 0 is any number. Default: any number."`
-	QuotaVersions *bound    `placeholder:"N" help:"How many versions may be made within an hour of the clock, by all sessions together; 0 is any number. Default: any number."`
+	QuotaBytes    *term.ByteSize `placeholder:"SIZE" help:"How many bytes of history the store may have, each version a whole copy; 0 is any number. What would add more is refused (EDQUOT). Default: any number."`
+	QuotaMemories *term.Bound    `placeholder:"N" help:"How many memories it may have; 0 is any number. Default: any number."`
+	QuotaVersions *term.Bound    `placeholder:"N" help:"How many versions may be made within an hour of the clock, by all sessions together; 0 is any number. Default: any number."`
 }
 
 // update returns the update of the store that they ask for.

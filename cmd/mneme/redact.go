@@ -11,8 +11,10 @@ import (
 
 	"mneme/backend"
 	"mneme/cas"
+	"mneme/cmd/mneme/term"
 	"mneme/errkind"
 	"mneme/forget"
+	"mneme/internal/quote"
 	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -74,10 +76,10 @@ func (c *redactCmd) Run(ctx context.Context, a *app) error {
 			if err := c.showFound(a, st, found, unseen); err != nil {
 				return err
 			}
-			if err := a.out.Flush(); err != nil {
+			if err := a.Out.Flush(); err != nil {
 				return err
 			}
-			if err := a.confirm(fmt.Sprintf("this erases %s of %s for good", versionCount(len(found)), st.Info().Slug), st.Info().Slug); err != nil {
+			if err := a.Confirm(fmt.Sprintf("this erases %s of %s for good", versionCount(len(found)), st.Info().Slug), st.Info().Slug); err != nil {
 				return err
 			}
 		}
@@ -122,7 +124,7 @@ func (c *redactCmd) find(ctx context.Context, a *app, st *memory.Store) ([]memor
 		q.Versions = append(q.Versions, ids...)
 	}
 	c.Versions = q.Versions
-	bar := a.progress("redact " + st.Info().Slug)
+	bar := a.Progress("redact " + st.Info().Slug)
 	all, unseen, err := st.FindToRedact(ctx, q, func(done, total int) { bar.Show("commits", done, total) })
 	bar.Clear()
 	if err != nil {
@@ -202,23 +204,23 @@ func newUnseenJSON(unseen []memory.Unseen) []unseenJSON {
 
 func (a *app) printUnseen(unseen []memory.Unseen) {
 	if len(unseen) > 0 {
-		a.printf("Not looked at:\n")
+		a.Printf("Not looked at:\n")
 	}
 	for _, u := range unseen {
-		a.printf("  %s: %s\n", printable(u.What), printable(u.Why))
+		a.Printf("  %s: %s\n", quote.Text(u.What), quote.Text(u.Why))
 	}
 }
 
 func (c *redactCmd) showFound(a *app, st *memory.Store, found []memory.Redactable, unseen []memory.Unseen) error {
-	if a.json {
+	if a.JSON {
 		if c.DryRun {
 			for _, v := range found {
-				if err := a.printJSON(redactableJSON{jsonview.NewVersion(st.Info().ID, v.Version), v.Copies}); err != nil {
+				if err := a.PrintJSON(redactableJSON{jsonview.NewVersion(st.Info().ID, v.Version), v.Copies}); err != nil {
 					return err
 				}
 			}
 			if len(unseen) > 0 {
-				return a.printJSON(struct {
+				return a.PrintJSON(struct {
 					Unseen []unseenJSON `json:"unseen"`
 				}{newUnseenJSON(unseen)})
 			}
@@ -227,14 +229,14 @@ func (c *redactCmd) showFound(a *app, st *memory.Store, found []memory.Redactabl
 	}
 	a.printUnseen(unseen)
 	if len(found) == 0 {
-		a.printf("Nothing to erase.\n")
+		a.Printf("Nothing to erase.\n")
 		return nil
 	}
-	t := &table{header: []string{"VERSION", "SEQ", "TIME", "CHANGE", "PATH", "CONTENT"}, right: []string{"SEQ"}, shrink: []string{"PATH"}, paths: []string{"PATH"}}
+	t := &term.Table{Header: []string{"VERSION", "SEQ", "TIME", "CHANGE", "PATH", "CONTENT"}, Right: []string{"SEQ"}, Shrink: []string{"PATH"}, Paths: []string{"PATH"}}
 	for _, v := range found {
-		t.add(v.ID, strconv.FormatUint(v.Seq, 10), localTime(v.Time), string(v.Op), logPath(&v.Version), contentOf(&v))
+		t.Add(v.ID, strconv.FormatUint(v.Seq, 10), term.LocalTime(v.Time), string(v.Op), logPath(&v.Version), contentOf(&v))
 	}
-	a.printTable(t)
+	a.PrintTable(t)
 	return nil
 }
 
@@ -289,32 +291,32 @@ type receiptJSON struct {
 }
 
 func (c *redactCmd) print(a *app, r *forget.Receipt, unseen []memory.Unseen) error {
-	if a.json {
-		return a.printJSON(receiptJSON{r, newUnseenJSON(unseen)})
+	if a.JSON {
+		return a.PrintJSON(receiptJSON{r, newUnseenJSON(unseen)})
 	}
 	switch {
 	case c.unmatched:
-		a.printf("No version of %s matches: nothing was erased from its history; what an earlier redaction has left was looked at.\n", r.Store)
+		a.Printf("No version of %s matches: nothing was erased from its history; what an earlier redaction has left was looked at.\n", r.Store)
 	case len(r.Versions) == 0:
-		a.printf("Nothing was erased from the history; what an earlier redaction has left was looked at.\n")
+		a.Printf("Nothing was erased from the history; what an earlier redaction has left was looked at.\n")
 	default:
-		a.printf("%s of %s erased, sequence number %s: %d contents erased, %d stay with other versions.\n",
+		a.Printf("%s of %s erased, sequence number %s: %d contents erased, %d stay with other versions.\n",
 			versionCount(len(r.Versions)), r.Store, strings.Trim(fmt.Sprint(r.Sequence), "[]"), r.Erased, r.Kept)
 	}
 	for _, p := range r.Places {
 		if p.Left != "" {
-			a.printf("  NOT YET  %s: %s\n", p.Place, printable(p.Left))
+			a.Printf("  NOT YET  %s: %s\n", p.Place, quote.Text(p.Left))
 			continue
 		}
-		a.printf("  %s  %s\n", p.ErasedAt.Format(time.RFC3339), p.Place)
+		a.Printf("  %s  %s\n", p.ErasedAt.Format(time.RFC3339), p.Place)
 	}
 	a.printUnseen(unseen)
-	a.printf("Not reached:\n")
+	a.Printf("Not reached:\n")
 	if len(r.PathsIn) > 0 {
-		a.printf("  paths of erased versions, which %s still tell, having renamed or removed the memory there: erase these, too, and before that write or remove what is current\n", firstFew(r.PathsIn))
+		a.Printf("  paths of erased versions, which %s still tell, having renamed or removed the memory there: erase these, too, and before that write or remove what is current\n", firstFew(r.PathsIn))
 	}
 	for _, what := range r.Unreached {
-		a.printf("  %s\n", what)
+		a.Printf("  %s\n", what)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"mneme/daemon"
+	"mneme/internal/quote"
 )
 
 // replace has a mount served by another process, of the program as it is now.
@@ -22,12 +23,12 @@ func (c *mountCmd) replace(a *app) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(struct {
+	if a.JSON {
+		return a.PrintJSON(struct {
 			Replaced string `json:"replaced"`
 			PID      int    `json:"serving_pid"`
 		}{dir, pid})
 	}
-	a.printf("%s is served by process %d now.\n", printable(dir), pid)
+	a.Printf("%s is served by process %d now.\n", quote.Text(dir), pid)
 	return nil
 }

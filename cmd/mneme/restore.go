@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"mneme/internal/plural"
+	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -94,11 +96,11 @@ func (c *restoreCmd) toPoint(ctx context.Context, a *app) error {
 			if err != nil {
 				return explainMissing(ctx, st, p.path, err)
 			}
-			if err := a.printStepList(ctx, st, plan.Steps, plan.Left, nil); err != nil || a.json {
+			if err := a.printStepList(ctx, st, plan.Steps, plan.Left, nil); err != nil || a.JSON {
 				return err
 			}
 			if n, err := emptied(ctx, st, plan.Steps); err != nil || n > 0 {
-				a.printf("This empties the store: --yes does it without being asked.\n")
+				a.Printf("This empties the store: --yes does it without being asked.\n")
 				return err
 			}
 			return nil
@@ -115,7 +117,7 @@ func (c *restoreCmd) toPoint(ctx context.Context, a *app) error {
 				return explainMissing(ctx, st, p.path, err)
 			}
 		}
-		bar := a.progress("restore")
+		bar := a.Progress("restore")
 		done, err := s.RestoreTree(ctx, p.path, seq, &session.StepOptions{Confirmed: c.Confirm, Progress: bar.Show})
 		bar.Clear()
 		if err != nil {
@@ -139,7 +141,7 @@ func (c *restoreCmd) askToEmpty(ctx context.Context, a *app, st *memory.Store, a
 	if err != nil || n == 0 {
 		return err
 	}
-	return a.confirm(fmt.Sprintf("after commit %d %s had no memories; this removes all that the store has: %s", seq, at, memories(n)), at.store)
+	return a.Confirm(fmt.Sprintf("after commit %d %s had no memories; this removes all that the store has: %s", seq, at, plural.Of(n, "memory")), at.store)
 }
 
 // emptied returns how many memories a store has if steps leave it none; else 0.
@@ -165,18 +167,18 @@ func emptied(ctx context.Context, st *memory.Store, steps []memory.Step) (int, e
 
 func (c *restoreCmd) printRestored(a *app, st *memory.Store, at place, seq uint64, done *session.Steps) error {
 	switch {
-	case a.json:
+	case a.JSON:
 		j := newStepsJSON(st, "restore", done)
 		j.Seq = &seq
-		if err := a.printJSON(j); err != nil {
+		if err := a.PrintJSON(j); err != nil {
 			return err
 		}
 	case done.Commits == 0 && len(done.Left) == 0:
-		a.printf("%s is what it was after commit %d; nothing was changed.\n", printable(at.String()), seq)
+		a.Printf("%s is what it was after commit %d; nothing was changed.\n", quote.Text(at.String()), seq)
 	default:
 		if done.Commits > 0 {
-			a.printf("%s is what it was after commit %d: %s.\n", printable(at.String()), seq, changesText(done))
-			a.printf("To take this back: mneme restore %s --at %d\n", printable(at.word()), done.First-1)
+			a.Printf("%s is what it was after commit %d: %s.\n", quote.Text(at.String()), seq, changesText(done))
+			a.Printf("To take this back: mneme restore %s --at %d\n", quote.Text(at.word()), done.First-1)
 		}
 		if err := a.printLeftPaths(done.Left); err != nil {
 			return err
@@ -187,8 +189,8 @@ func (c *restoreCmd) printRestored(a *app, st *memory.Store, at place, seq uint6
 	case n == 0:
 		return nil
 	case allErased(done.Left):
-		return fmt.Errorf("%w: %s of %s stayed as they are, since what they were then was erased", versionlog.ErrConflict, plural(uint64(n), "path"), at)
+		return fmt.Errorf("%w: %s of %s stayed as they are, since what they were then was erased", versionlog.ErrConflict, plural.Of(n, "path"), at)
 	}
 	return fmt.Errorf("%w: %s of %s stayed as they are; if they are to be restored, too, `mneme restore %s --at %d` does that",
-		versionlog.ErrConflict, plural(uint64(n), "path"), at, at.word(), seq)
+		versionlog.ErrConflict, plural.Of(n, "path"), at, at.word(), seq)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"mneme/internal/plural"
+	"mneme/internal/quote"
 	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/session"
@@ -52,7 +54,7 @@ func (c *rmCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return explainMissing(ctx, st, p.path, err)
 		}
-		if !a.json {
+		if !a.JSON {
 			return nil
 		}
 		return a.printVersion(st, v)
@@ -66,7 +68,7 @@ func (c *rmCmd) removeTree(ctx context.Context, a *app) error {
 	}
 	return a.withSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
 		if p.path == "/" && !c.Yes {
-			if err := a.confirm(fmt.Sprintf("%s is the whole store; this removes everything in it", p), st.Info().Slug); err != nil {
+			if err := a.Confirm(fmt.Sprintf("%s is the whole store; this removes everything in it", p), st.Info().Slug); err != nil {
 				return err
 			}
 		}
@@ -74,8 +76,8 @@ func (c *rmCmd) removeTree(ctx context.Context, a *app) error {
 		if err != nil {
 			return explainMissing(ctx, st, p.path, err)
 		}
-		if a.json {
-			return a.printJSON(jsonview.NewCommit(commit))
+		if a.JSON {
+			return a.PrintJSON(jsonview.NewCommit(commit))
 		}
 		n := 0
 		for i := range commit.Versions {
@@ -83,8 +85,8 @@ func (c *rmCmd) removeTree(ctx context.Context, a *app) error {
 				n++
 			}
 		}
-		a.printf("%s removed from %s in one commit, sequence number %d; the history keeps them.\n",
-			memories(n), printable(p.String()), commit.Seq)
+		a.Printf("%s removed from %s in one commit, sequence number %d; the history keeps them.\n",
+			plural.Of(n, "memory"), quote.Text(p.String()), commit.Seq)
 		return nil
 	})
 }

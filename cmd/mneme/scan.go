@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"strings"
 
+	"mneme/cmd/mneme/term"
 	"mneme/errkind"
+	"mneme/internal/plural"
+	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/secrets"
 )
@@ -36,7 +39,7 @@ func (c *scanCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
-		bar := a.progress("scan " + p.String())
+		bar := a.Progress("scan " + p.String())
 		found, err := st.Scan(ctx, p.path, func(done, total int) { bar.Show("commits", done, total) })
 		bar.Clear()
 		if err != nil {
@@ -44,8 +47,8 @@ func (c *scanCmd) Run(ctx context.Context, a *app) error {
 		}
 		leaks, mentions := found.Leaks, found.Mentions
 		for i := range leaks {
-			if a.json {
-				err = a.printJSON(newLeakJSON(&leaks[i]))
+			if a.JSON {
+				err = a.PrintJSON(newLeakJSON(&leaks[i]))
 			} else {
 				err = a.printLeak(st.Info().Slug, &leaks[i])
 			}
@@ -54,8 +57,8 @@ func (c *scanCmd) Run(ctx context.Context, a *app) error {
 			}
 		}
 		for i := range mentions {
-			if a.json {
-				err = a.printJSON(newMentionJSON(&mentions[i]))
+			if a.JSON {
+				err = a.PrintJSON(newMentionJSON(&mentions[i]))
 			} else {
 				err = a.printMention(st.Info().Slug, &mentions[i])
 			}
@@ -72,8 +75,8 @@ func (c *scanCmd) Run(ctx context.Context, a *app) error {
 		if found.Unread.Lost > 0 {
 			return errUnscanned
 		}
-		if !a.json {
-			a.printf("No credentials in the history of %s.\n", p)
+		if !a.JSON {
+			a.Printf("No credentials in the history of %s.\n", p)
 		}
 		return nil
 	})
@@ -83,24 +86,24 @@ func (c *scanCmd) Run(ctx context.Context, a *app) error {
 func (a *app) printLeak(slug string, l *memory.Leak) error {
 	first := &l.Versions[0]
 	for _, f := range l.Found {
-		a.printf("%s:%s:%d: %s (%s)\n", slug, maskedPath(first.Path), f.Line, f.Rule, f.Masked)
+		a.Printf("%s:%s:%d: %s (%s)\n", slug, maskedPath(first.Path), f.Line, f.Rule, f.Masked)
 	}
 	since := "since"
 	if !l.Live {
 		since = "not in the newest version, but since"
 	}
-	a.printf("    %s, %s %s by %s\n", plural(uint64(len(l.Versions)), "version"), since, localTime(first.Time), printable(first.Actor.String()))
+	a.Printf("    %s, %s %s by %s\n", plural.Of(len(l.Versions), "version"), since, term.LocalTime(first.Time), quote.Text(first.Actor.String()))
 	ids := make([]string, len(l.Versions))
 	for i := range l.Versions {
 		ids[i] = l.Versions[i].ID
 	}
 	command := fmt.Sprintf("mneme redact %s %s --reason WHY", slug, strings.Join(ids, " "))
 	if l.Live {
-		a.printf("    Write %s:%s anew without it, then: %s\n", slug, maskedPath(l.Versions[len(l.Versions)-1].Path), command)
+		a.Printf("    Write %s:%s anew without it, then: %s\n", slug, maskedPath(l.Versions[len(l.Versions)-1].Path), command)
 	} else {
-		a.printf("    To erase it: %s\n", command)
+		a.Printf("    To erase it: %s\n", command)
 	}
-	return a.outError()
+	return a.OutError()
 }
 
 // leakJSON is a content with credentials, for programs.

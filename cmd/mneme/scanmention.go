@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 
+	"mneme/internal/plural"
+	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/secrets"
 )
@@ -18,19 +20,19 @@ func (a *app) printMention(slug string, m *memory.Mention) error {
 		what = "store's " + withoutSecrets(what)
 	}
 	for _, f := range m.Found {
-		a.printf("%s: commit %d, in the %s: %s (%s)\n", slug, m.Commits[0], printable(what), f.Rule, f.Masked)
+		a.Printf("%s: commit %d, in the %s: %s (%s)\n", slug, m.Commits[0], quote.Text(what), f.Rule, f.Masked)
 	}
-	a.printf("    %s\n", plural(uint64(len(m.Commits)), "commit"))
+	a.Printf("    %s\n", plural.Of(len(m.Commits), "commit"))
 	if len(m.Versions) > 0 {
-		a.printf("    Rename a memory that is called so, and write it anew. To erase it: mneme redact %s %s --reason WHY\n", slug, strings.Join(m.Versions, " "))
+		a.Printf("    Rename a memory that is called so, and write it anew. To erase it: mneme redact %s %s --reason WHY\n", slug, strings.Join(m.Versions, " "))
 	} else {
-		a.printf("    Redaction does not reach it: have the credential replaced where it was issued. A store without it is a new one, filled with what `mneme export %s --dir DIR` writes.\n", slug)
+		a.Printf("    Redaction does not reach it: have the credential replaced where it was issued. A store without it is a new one, filled with what `mneme export %s --dir DIR` writes.\n", slug)
 	}
-	return a.outError()
+	return a.OutError()
 }
 
 // maskedPath is a path to be printed, without the credentials that are in it.
-func maskedPath(path string) string { return printable(withoutSecrets(path)) }
+func maskedPath(path string) string { return quote.Text(withoutSecrets(path)) }
 
 // withoutSecrets returns a text with what may be shown of the credentials that are in it.
 func withoutSecrets(text string) string {

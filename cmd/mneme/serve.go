@@ -84,7 +84,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	if at.Server != nil {
 		return usagef("%s is a server already; serve takes the URL of the stores themselves, such as file:///path or aws://BUCKET?table=TABLE", at.URL)
 	}
-	opts.Logger = slog.New(slog.NewJSONHandler(a.err, nil))
+	opts.Logger = slog.New(slog.NewJSONHandler(a.Err, nil))
 	var config *tls.Config
 	if c.TLSCert != "" {
 		config, err = server.TLS(c.TLSCert, c.TLSKey, func(err error) { opts.Logger.Error("the certificate was not read again", "err", err) })
@@ -117,7 +117,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		if err := daemon.NotifyService(daemon.ServiceReady); err != nil {
-			a.warn(err.Error())
+			a.Warn(err.Error())
 		}
 		err = s.Serve(until, listeners...)
 		_ = daemon.NotifyService(daemon.ServiceStopping)
@@ -239,16 +239,16 @@ func (c *serveCmd) serveMetrics(s *server.Server) (*metricsServer, error) {
 
 // announce says where the server is, once it takes requests.
 func (c *serveCmd) announce(a *app, library string, urls []string) error {
-	if a.json {
-		if err := a.printJSON(struct {
+	if a.JSON {
+		if err := a.PrintJSON(struct {
 			Library string   `json:"library"`
 			URLs    []string `json:"urls"`
 		}{library, urls}); err != nil {
 			return err
 		}
-		return a.out.Flush()
+		return a.Out.Flush()
 	}
-	a.printf("mneme serves %s at %s\n", library, strings.Join(urls, " and "))
-	a.printf("A program needs a key: mneme key create LABEL --grant STORE\n")
-	return a.out.Flush()
+	a.Printf("mneme serves %s at %s\n", library, strings.Join(urls, " and "))
+	a.Printf("A program needs a key: mneme key create LABEL --grant STORE\n")
+	return a.Out.Flush()
 }

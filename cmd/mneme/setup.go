@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
+	"mneme/internal/quote"
 )
 
 type setupCmd struct {
@@ -39,12 +41,12 @@ func (c *setupCmd) Run(ctx context.Context, a *app) error {
 	}
 	opts := &backend.SetupOptions{Move: c.Move, Owner: c.BucketOwner}
 	if at.Setup == nil {
-		if a.json {
-			return a.printJSON(struct {
+		if a.JSON {
+			return a.PrintJSON(struct {
 				URL string `json:"url"`
 			}{at.URL})
 		}
-		a.printf("%v needs no setup. `mneme store create NAME` makes a store there.\n", at)
+		a.Printf("%v needs no setup. `mneme store create NAME` makes a store there.\n", at)
 		return nil
 	}
 	if c.Print {
@@ -52,11 +54,11 @@ func (c *setupCmd) Run(ctx context.Context, a *app) error {
 	}
 	orphaned, err := at.Setup.Run(ctx, opts, a.printStep)
 	switch {
-	case err != nil || a.json:
+	case err != nil || a.JSON:
 	case orphaned:
-		a.printf("\nReady. Next, to bring back the stores of this bucket:\n  %s fsck --rebuild-index\n", a.command())
+		a.Printf("\nReady. Next, to bring back the stores of this bucket:\n  %s fsck --rebuild-index\n", a.command())
 	default:
-		a.printf("\nReady. Next:\n  %s store create notes\n  %s mount notes\n", a.command(), a.command())
+		a.Printf("\nReady. Next:\n  %s store create notes\n  %s mount notes\n", a.command(), a.command())
 	}
 	return err
 }
@@ -71,38 +73,38 @@ const regionVariable = "AWS_REGION"
 
 // printStep writes a step as soon as it is done: a table takes a while.
 func (a *app) printStep(s backend.SetupStep) {
-	if a.json {
-		_ = a.printJSON(s)
+	if a.JSON {
+		_ = a.PrintJSON(s)
 	} else {
-		color := green
+		color := term.Green
 		if s.Outcome == backend.SetupDiffers || s.Outcome == backend.SetupUnsupported {
-			color = yellow
+			color = term.Yellow
 		}
 		note := ""
 		if s.Note != "" {
 			note = " (" + s.Note + ")"
 		}
-		a.printf("%s: %s%s\n", printable(s.What), a.paint(color, string(s.Outcome)), printable(note))
+		a.Printf("%s: %s%s\n", quote.Text(s.What), a.Paint(color, string(s.Outcome)), quote.Text(note))
 	}
-	_ = a.out.Flush() // the last flush tells of trouble
+	_ = a.Out.Flush() // the last flush tells of trouble
 }
 
 func (a *app) printPlan(at *backend.Location, plan *backend.SetupPlan) error {
-	if a.json {
-		return a.printJSON(plan)
+	if a.JSON {
+		return a.PrintJSON(plan)
 	}
-	a.printf("# What `mneme setup` makes for %v, with the AWS command line:\n\n", at)
+	a.Printf("# What `mneme setup` makes for %v, with the AWS command line:\n\n", at)
 	for _, command := range plan.Commands {
-		a.printf("%s\n", command)
+		a.Printf("%s\n", command)
 	}
-	a.printf("\n# IAM policies. * stands for your account (and region, if none was named). In those for\n"+
+	a.Printf("\n# IAM policies. * stands for your account (and region, if none was named). In those for\n"+
 		"# one store, put what `mneme store show NAME` says in place of %s and %s.\n", plan.StoreID, plan.StoreSlug)
 	for _, p := range plan.Policies {
 		text, err := json.MarshalIndent(p.Policy, "", "  ")
 		if err != nil {
 			return err
 		}
-		a.printf("\n# %s: for %s\n%s\n", p.Name, p.For, text)
+		a.Printf("\n# %s: for %s\n%s\n", p.Name, p.For, text)
 	}
 	return nil
 }

@@ -42,11 +42,11 @@ func (f *sharingFlags) noteOptions() *note.Options {
 
 // printNote prints what to tell an agent.
 func (a *app) printNote(text string) error {
-	if a.json {
-		return a.printJSON(struct {
+	if a.JSON {
+		return a.PrintJSON(struct {
 			Prompt string `json:"prompt"`
 		}{text})
 	}
-	a.printf("%s", text)
+	a.Printf("%s", text)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
 	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -29,7 +30,7 @@ func (c *showCmd) Help() string {
 }
 
 func (c *showCmd) Run(ctx context.Context, a *app) error {
-	return a.page(func() error { return c.show(ctx, a) })
+	return a.Page(func() error { return c.show(ctx, a) })
 }
 
 func (c *showCmd) show(ctx context.Context, a *app) error {
@@ -82,7 +83,7 @@ func (c *showCmd) showMemory(ctx context.Context, a *app) error {
 func (c *showCmd) showCommit(ctx context.Context, a *app, store, number string) error {
 	seq, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
-		return usagef("%q is no sequence number of store %s; `mneme log %s` lists them", number, store, shellWord(store))
+		return usagef("%q is no sequence number of store %s; `mneme log %s` lists them", number, store, term.ShellWord(store))
 	}
 	return a.withStore(ctx, store, reading, func(st *memory.Store) error {
 		commit, err := st.Commit(ctx, seq)
@@ -96,8 +97,8 @@ func (c *showCmd) showCommit(ctx context.Context, a *app, store, number string) 
 			return showEvent(a, st, commit)
 		}
 		for i, v := range commit.Versions {
-			if i > 0 && !a.json {
-				a.printf("\n")
+			if i > 0 && !a.JSON {
+				a.Printf("\n")
 			}
 			if err := showVersion(ctx, a, st, v); err != nil {
 				return err
@@ -123,12 +124,12 @@ func (c *showCmd) showID(ctx context.Context, a *app) error {
 
 // showEvent shows what happened to the store as a whole.
 func showEvent(a *app, st *memory.Store, c *versionlog.Commit) error {
-	if a.json {
-		return a.printJSON(jsonview.NewCommit(c))
+	if a.JSON {
+		return a.PrintJSON(jsonview.NewCommit(c))
 	}
 	fields := [][2]string{
 		{"Store", st.Info().Slug}, {"Change", eventChange(c.Event)}, {"Sequence", strconv.FormatUint(c.Seq, 10)},
-		{"Time", localTime(c.Time)}, {"By", c.Actor.String()},
+		{"Time", term.LocalTime(c.Time)}, {"By", c.Actor.String()},
 	}
 	if c.Message != "" {
 		fields = append(fields, [2]string{"Message", c.Message})
@@ -136,7 +137,7 @@ func showEvent(a *app, st *memory.Store, c *versionlog.Commit) error {
 	for _, text := range eventFields(c.Event) {
 		fields = append(fields, [2]string{"Field", text})
 	}
-	a.printFields(fields)
+	a.PrintFields(fields)
 	return nil
 }
 
@@ -150,8 +151,8 @@ func showVersion(ctx context.Context, a *app, st *memory.Store, v versionlog.Ver
 	if err != nil && !redacted {
 		return err
 	}
-	if a.json {
-		return a.printJSON(struct {
+	if a.JSON {
+		return a.PrintJSON(struct {
 			jsonview.Version
 			Diff       string `json:"diff"`
 			BeforeGone string `json:"before_gone,omitempty"`
@@ -160,7 +161,7 @@ func showVersion(ctx context.Context, a *app, st *memory.Store, v versionlog.Ver
 	fields := [][2]string{
 		{"Version", v.ID}, {"Memory", v.MemoryID}, {"Place", st.Info().Slug + ":" + shownPath(v)},
 		{"Change", string(v.Op)}, {"Sequence", strconv.FormatUint(v.Seq, 10)},
-		{"Time", localTime(v.Time)}, {"By", v.Actor.String()},
+		{"Time", term.LocalTime(v.Time)}, {"By", v.Actor.String()},
 	}
 	for _, f := range [][2]string{
 		{"Session", v.Session}, {"Renamed from", v.From}, {"Parent", v.Parent}, {"Message", v.Message},
@@ -180,10 +181,10 @@ func showVersion(ctx context.Context, a *app, st *memory.Store, v versionlog.Ver
 	if gone != nil {
 		fields = append(fields, [2]string{"Before", gone.Error()})
 	}
-	a.printFields(fields)
+	a.PrintFields(fields)
 	if diff != "" {
-		a.printf("\n")
-		a.printDiff(diff)
+		a.Printf("\n")
+		a.PrintDiff(diff)
 	}
 	return notOnPurpose(gone)
 }

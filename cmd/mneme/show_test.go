@@ -8,6 +8,7 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/cmd/mneme/term"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
@@ -31,11 +32,11 @@ func TestShowDirectory(t *testing.T) {
 	}
 	for json, want := range map[bool]string{false: "SHA-256   -\n", true: `"content_sha256":null,"content_size_bytes":null`} {
 		var out bytes.Buffer
-		a := &app{out: bufio.NewWriter(&out), json: json}
+		a := &app{Console: &term.Console{Out: bufio.NewWriter(&out), JSON: json}}
 		if err := showVersion(t.Context(), a, st, v); err != nil {
 			t.Fatal(err)
 		}
-		_ = a.out.Flush()
+		_ = a.Out.Flush()
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("shown as\n%s", out.String())
 		}

@@ -11,9 +11,12 @@ import (
 
 	"mneme/archive/frozen"
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
 	"mneme/errkind"
 	"mneme/internal/durable"
 	"mneme/internal/mountinfo"
+	"mneme/internal/plural"
+	"mneme/internal/quote"
 	"mneme/internal/safepath"
 	"mneme/memory"
 )
@@ -79,7 +82,7 @@ func (c *snapshotCmd) Run(ctx context.Context, a *app) error {
 		return usagef("%s is there already; a snapshot replaces nothing, name a new file", c.File)
 	}
 	return a.withStoreAt(ctx, ref, at, func(_ *backend.Library, st *memory.Store) error {
-		bar := a.progress("snapshot " + st.Info().Slug)
+		bar := a.Progress("snapshot " + st.Info().Slug)
 		var about *frozen.About
 		err := writeNew(path, func(f *os.File) (err error) {
 			about, err = frozen.Write(ctx, st, f, &frozen.Options{Expires: expires, TempDir: filepath.Dir(path), Progress: bar.Show})
@@ -126,20 +129,20 @@ func (c *snapshotCmd) check(a *app, file string) error {
 		return err
 	}
 	if about.Expired(time.Now()) {
-		return fmt.Errorf("%s: %w on %s; remove it, and make another with `mneme snapshot %s FILE`", file, errExpired, about.Expires.Format(time.DateOnly), shellWord(about.Store))
+		return fmt.Errorf("%s: %w on %s; remove it, and make another with `mneme snapshot %s FILE`", file, errExpired, about.Expires.Format(time.DateOnly), term.ShellWord(about.Store))
 	}
 	return nil
 }
 
 func (c *snapshotCmd) print(a *app, path string, about *frozen.About) error {
-	if a.json {
-		return a.printJSON(snapshotJSON{"snapshot", path, about, about.Expired(time.Now())})
+	if a.JSON {
+		return a.PrintJSON(snapshotJSON{"snapshot", path, about, about.Expired(time.Now())})
 	}
 	until := "never expires"
 	if !about.Expires.IsZero() {
 		until = "expires on " + about.Expires.Format(time.DateOnly)
 	}
-	a.printf("%s: store %s at commit %d of %s, %s; %s\n", printable(path), printable(about.Store), about.Seq, localTime(about.Time), memories(about.Memories), until)
+	a.Printf("%s: store %s at commit %d of %s, %s; %s\n", quote.Text(path), quote.Text(about.Store), about.Seq, term.LocalTime(about.Time), plural.Of(about.Memories, "memory"), until)
 	return nil
 }
 
@@ -150,7 +153,7 @@ func (a *app) warnExpired(mounted []mountinfo.Mount, now time.Time) {
 			continue
 		}
 		if about, err := frozen.ReadFS(os.DirFS(m.Dir)); err == nil && about.Expired(now) {
-			a.warnf("%s: the snapshot of store %s that is mounted there has expired on %s; unmount and remove it", m.Dir, about.Store, about.Expires.Format(time.DateOnly))
+			a.Warnf("%s: the snapshot of store %s that is mounted there has expired on %s; unmount and remove it", m.Dir, about.Store, about.Expires.Format(time.DateOnly))
 		}
 	}
 }

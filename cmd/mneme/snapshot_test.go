@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"mneme/cmd/mneme/term"
 	"mneme/internal/mountinfo"
 )
 
@@ -31,7 +32,7 @@ func TestWarnExpired(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		(&app{err: &out}).warnExpired(mounted, now)
+		(&app{Console: &term.Console{Err: &out}}).warnExpired(mounted, now)
 		if have := out.String(); !strings.Contains(have, test.want) || (test.want == "") != (have == "") || strings.Count(have, "\n") > 1 {
 			t.Errorf("on %s: %q; want %q", test.now, have, test.want)
 		}

@@ -12,8 +12,11 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
 	"mneme/daemon"
 	"mneme/internal/mountinfo"
+	"mneme/internal/plural"
+	"mneme/internal/quote"
 	"mneme/versionlog"
 )
 
@@ -58,8 +61,8 @@ func (c *statusCmd) Run(ctx context.Context, a *app) error {
 			s.Mounts = append(s.Mounts, j)
 		}
 	}
-	if a.json {
-		return errors.Join(storesErr, a.printJSON(s))
+	if a.JSON {
+		return errors.Join(storesErr, a.PrintJSON(s))
 	}
 	printStatus(a, s, c.Verbose)
 	if mounted, err := mountinfo.List(); err == nil {
@@ -97,8 +100,8 @@ func storeStates(ctx context.Context, a *app, count bool) ([]storeState, error) 
 }
 
 func printStatus(a *app, s statusJSON, verbose bool) {
-	a.printFields([][2]string{{"Stores at", s.URL}})
-	t := &table{header: []string{"STORE", "SEQ", "MEMORIES", "BYTES", "STATE"}, right: []string{"SEQ", "MEMORIES", "BYTES"}, shrink: []string{"STORE"}}
+	a.PrintFields([][2]string{{"Stores at", s.URL}})
+	t := &term.Table{Header: []string{"STORE", "SEQ", "MEMORIES", "BYTES", "STATE"}, Right: []string{"SEQ", "MEMORIES", "BYTES"}, Shrink: []string{"STORE"}}
 	for _, st := range s.Stores {
 		state := "active"
 		if st.ArchivedAt != nil {
@@ -108,32 +111,32 @@ func printStatus(a *app, s statusJSON, verbose bool) {
 		if st.Memories != nil {
 			memories, bytes = strconv.Itoa(*st.Memories), strconv.FormatInt(*st.Bytes, 10)
 		}
-		t.add(st.Slug, strconv.FormatUint(st.Seq, 10), memories, bytes, state)
+		t.Add(st.Slug, strconv.FormatUint(st.Seq, 10), memories, bytes, state)
 	}
-	if len(t.rows) > 0 {
-		a.printf("\n")
-		a.printTable(t)
+	if len(t.Rows) > 0 {
+		a.Printf("\n")
+		a.PrintTable(t)
 	}
 	for _, st := range s.Stores {
 		if st.Git > 0 {
-			a.printf("\n%s holds %s that git takes for its own, such as hooks below .git; with GIT_DIR=/dev/null git looks for none.\n", st.Slug, memories(st.Git))
+			a.Printf("\n%s holds %s that git takes for its own, such as hooks below .git; with GIT_DIR=/dev/null git looks for none.\n", st.Slug, plural.Of(st.Git, "memory"))
 		}
 	}
 	if len(s.Mounts) == 0 {
-		a.printf("\nNothing is mounted.\n")
+		a.Printf("\nNothing is mounted.\n")
 		return
 	}
-	a.printf("\n")
-	mounts := &table{header: []string{"MOUNT", "STORES", "SESSION", "PID", "STATE"}, right: []string{"PID"},
-		shrink: []string{"SESSION", "STORES", "STATE", "MOUNT"}, paths: []string{"MOUNT"}}
+	a.Printf("\n")
+	mounts := &term.Table{Header: []string{"MOUNT", "STORES", "SESSION", "PID", "STATE"}, Right: []string{"PID"},
+		Shrink: []string{"SESSION", "STORES", "STATE", "MOUNT"}, Paths: []string{"MOUNT"}}
 	for _, m := range s.Mounts {
 		session := "-"
 		if len(m.Stores) > 0 {
 			session = m.Stores[0].Get(daemon.StatusSession)
 		}
-		mounts.add(m.Dir, s.storesOf(m), session, strconv.Itoa(m.PID), m.state())
+		mounts.Add(m.Dir, s.storesOf(m), session, strconv.Itoa(m.PID), m.state())
 	}
-	a.printTable(mounts)
+	a.PrintTable(mounts)
 	for _, m := range s.Mounts {
 		if verbose {
 			printMount(a, m)
@@ -184,12 +187,12 @@ func (m mountJSON) state() string {
 
 // printMount prints all that a mount says of its stores.
 func printMount(a *app, m mountJSON) {
-	a.printf("\n")
-	a.printFields([][2]string{{"Mounted at", fmt.Sprintf("%s, by process %d: %s", m.Dir, m.PID, m.state())}})
+	a.Printf("\n")
+	a.PrintFields([][2]string{{"Mounted at", fmt.Sprintf("%s, by process %d: %s", m.Dir, m.PID, m.state())}})
 	for _, st := range m.Stores {
 		for _, line := range st {
-			a.printf("  %s: %s\n", printable(line.Key), printable(line.Value))
+			a.Printf("  %s: %s\n", quote.Text(line.Key), quote.Text(line.Value))
 		}
-		a.printf("\n")
+		a.Printf("\n")
 	}
 }

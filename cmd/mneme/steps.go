@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"mneme/cmd/mneme/term"
+	"mneme/internal/plural"
 	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/session"
@@ -16,13 +18,13 @@ import (
 
 // stepJSON is a change that would be made.
 type stepJSON struct {
-	Type      string     `json:"type"`
-	Operation string     `json:"operation"`
-	Path      string     `json:"path"`
-	FromPath  string     `json:"from_path,omitempty"`
-	FromID    string     `json:"from_version_id,omitempty"` // what is there
-	ToID      string     `json:"to_version_id,omitempty"`   // whose content will be there; missing of a merged one
-	Lines     *linesJSON `json:"lines,omitempty"`           // missing of a directory
+	Type      string      `json:"type"`
+	Operation string      `json:"operation"`
+	Path      string      `json:"path"`
+	FromPath  string      `json:"from_path,omitempty"`
+	FromID    string      `json:"from_version_id,omitempty"` // what is there
+	ToID      string      `json:"to_version_id,omitempty"`   // whose content will be there; missing of a merged one
+	Lines     *term.Lines `json:"lines,omitempty"`           // missing of a directory
 }
 
 // leftJSON is what is not changed.
@@ -36,18 +38,18 @@ type leftJSON struct {
 
 // printStepList lists what would be changed, and how many lines.
 func (a *app) printStepList(ctx context.Context, st *memory.Store, steps []memory.Step, left []memory.Left, conflicts []conflictLine) error {
-	return a.page(func() error {
+	return a.Page(func() error {
 		added, removed := 0, 0
 		for p, err := range st.StepPatches(ctx, steps) {
 			if err == nil {
-				err = a.outError()
+				err = a.OutError()
 			}
 			if err != nil {
 				return err
 			}
 			op, name := p.Op(), p.Path()
-			if a.json {
-				if err := a.printJSON(newStepJSON(&p)); err != nil {
+			if a.JSON {
+				if err := a.PrintJSON(newStepJSON(&p)); err != nil {
 					return err
 				}
 				continue
@@ -57,19 +59,19 @@ func (a *app) printStepList(ctx context.Context, st *memory.Store, steps []memor
 			}
 			stat := ""
 			if !strings.HasSuffix(name, "/") {
-				plus, minus, _ := countLines(p.Text)
+				plus, minus, _ := term.CountLines(p.Text)
 				added, removed = added+plus, removed+minus
-				stat = "  " + diffStat(p.Text)
+				stat = "  " + term.DiffStat(p.Text)
 			}
-			a.printf("%s  %s%s\n", a.paint(opColors[op], fmt.Sprintf("%-8s", op)), printable(name), stat)
+			a.Printf("%s  %s%s\n", a.Paint(opColors[op], fmt.Sprintf("%-8s", op)), quote.Text(name), stat)
 		}
 		if err := a.printConflicts(conflicts); err != nil {
 			return err
 		}
-		if err := a.printLeftPaths(left); err != nil || a.json {
+		if err := a.printLeftPaths(left); err != nil || a.JSON {
 			return err
 		}
-		a.printf("%s would be made, +%d -%d; nothing was changed\n", plural(uint64(len(steps)), "change"), added, removed)
+		a.Printf("%s would be made, +%d -%d; nothing was changed\n", plural.Of(len(steps), "change"), added, removed)
 		return nil
 	})
 }
@@ -86,7 +88,7 @@ func newStepJSON(p *memory.StepPatch) stepJSON {
 		j.ToID = p.To.Source.ID
 	}
 	if !strings.HasSuffix(j.Path, "/") {
-		j.Lines = newLinesJSON(p.Text)
+		j.Lines = term.NewLines(p.Text)
 	}
 	return j
 }
@@ -99,13 +101,13 @@ func allErased(left []memory.Left) bool {
 // printLeftPaths lists what is left as it is.
 func (a *app) printLeftPaths(left []memory.Left) error {
 	for _, l := range left {
-		if a.json {
-			if err := a.printJSON(newLeftJSON(l)); err != nil {
+		if a.JSON {
+			if err := a.PrintJSON(newLeftJSON(l)); err != nil {
 				return err
 			}
 			continue
 		}
-		a.printf("%s  %s: %s\n", a.paint(red, "left    "), printable(cmp.Or(l.Path, "a path that was erased")), printable(whyLeft(l)))
+		a.Printf("%s  %s: %s\n", a.Paint(term.Red, "left    "), quote.Text(cmp.Or(l.Path, "a path that was erased")), quote.Text(whyLeft(l)))
 	}
 	return nil
 }
@@ -145,8 +147,8 @@ type conflictLine struct {
 // printConflicts lists memories that are left because others have changed them, too.
 func (a *app) printConflicts(conflicts []conflictLine) error {
 	for _, k := range conflicts {
-		if a.json {
-			if err := a.printJSON(k); err != nil {
+		if a.JSON {
+			if err := a.PrintJSON(k); err != nil {
 				return err
 			}
 			continue
@@ -155,7 +157,7 @@ func (a *app) printConflicts(conflicts []conflictLine) error {
 		if k.N > 0 {
 			kept = fmt.Sprintf(" (kept as conflict %d)", k.N)
 		}
-		a.printf("%s  %s: %s%s\n", a.paint(red, "conflict"), printable(k.Path), printable(k.Why), kept)
+		a.Printf("%s  %s: %s%s\n", a.Paint(term.Red, "conflict"), quote.Text(k.Path), quote.Text(k.Why), kept)
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
+	"mneme/internal/plural"
 	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -28,7 +30,7 @@ type storeCmd struct {
 type storeCreateCmd struct {
 	Name           string            `arg:"" help:"What people call it. Its directory is named after it: \"Team Notes\" becomes team-notes."`
 	Description    string            `empty:"" help:"What it is for, told to agents."`
-	MaxMemoryBytes *byteSize         `placeholder:"SIZE" help:"How large a single memory, one file, may be, up to 256MiB. (What a mount takes of RAM: 'mneme mount --max-memory'.) Default: 102400 bytes."`
+	MaxMemoryBytes *term.ByteSize    `placeholder:"SIZE" help:"How large a single memory, one file, may be, up to 256MiB. (What a mount takes of RAM: 'mneme mount --max-memory'.) Default: 102400 bytes."`
 	Content        string            `enum:"text,any" default:"text" help:"What memories may hold: text (UTF-8) or any bytes."`
 	Metadata       map[string]string `placeholder:"KEY=VALUE" mapsep:"none" help:"A note that programs read, such as owner=me; may be given up to 16 times."`
 	IfMissing      bool              `help:"Do nothing if the store is there already."`
@@ -71,12 +73,12 @@ func (c *storeCreateCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(newStoreJSON(s))
+		if a.JSON {
+			return a.PrintJSON(newStoreJSON(s))
 		}
-		a.printf("%s\n", s.Slug)
+		a.Printf("%s\n", s.Slug)
 		if s.Slug != c.Name {
-			_, _ = fmt.Fprintf(a.err, "The store %q is %s on the command line and in mounts.\n", c.Name, s.Slug)
+			_, _ = fmt.Fprintf(a.Err, "The store %q is %s on the command line and in mounts.\n", c.Name, s.Slug)
 		}
 		return nil
 	})
@@ -99,8 +101,8 @@ func (c *storeListCmd) Run(ctx context.Context, a *app) error {
 	if err = a.allowNothing(err); err != nil {
 		return err
 	}
-	t := &table{header: []string{"STORE", "CREATED", "STATE", "CONTENT", "MAX BYTES", "DESCRIPTION"}, right: []string{"MAX BYTES"},
-		shrink: []string{"DESCRIPTION", "STORE"}}
+	t := &term.Table{Header: []string{"STORE", "CREATED", "STATE", "CONTENT", "MAX BYTES", "DESCRIPTION"}, Right: []string{"MAX BYTES"},
+		Shrink: []string{"DESCRIPTION", "STORE"}}
 	for _, s := range stores {
 		state := "active"
 		if !s.ArchivedAt.IsZero() {
@@ -109,19 +111,19 @@ func (c *storeListCmd) Run(ctx context.Context, a *app) error {
 			}
 			state = "archived"
 		}
-		if a.json {
-			if err := a.printJSON(newStoreJSON(s)); err != nil {
+		if a.JSON {
+			if err := a.PrintJSON(newStoreJSON(s)); err != nil {
 				return err
 			}
 		}
-		t.add(s.Slug, localTime(s.CreatedAt), state, string(s.Limits.Content), strconv.FormatInt(s.Limits.MaxMemoryBytes, 10), s.Description)
+		t.Add(s.Slug, term.LocalTime(s.CreatedAt), state, string(s.Limits.Content), strconv.FormatInt(s.Limits.MaxMemoryBytes, 10), s.Description)
 	}
 	switch {
-	case a.json:
-	case len(t.rows) == 0:
-		a.printf("No stores at %v. `mneme store create notes` makes one.\n", at)
+	case a.JSON:
+	case len(t.Rows) == 0:
+		a.Printf("No stores at %v. `mneme store create notes` makes one.\n", at)
 	default:
-		a.printTable(t)
+		a.PrintTable(t)
 	}
 	return nil
 }
@@ -136,8 +138,8 @@ func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(state)
+		if a.JSON {
+			return a.PrintJSON(state)
 		}
 		s := st.Info()
 		rows := [][2]string{{"Store", s.Slug}, {"Name", s.Name}, {"Id", s.ID}}
@@ -145,9 +147,9 @@ func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 			rows = append(rows, [2]string{"Description", s.Description})
 		}
 		rows = append(rows,
-			[2]string{"Created", localTime(s.CreatedAt)})
+			[2]string{"Created", term.LocalTime(s.CreatedAt)})
 		if !s.UpdatedAt.IsZero() {
-			rows = append(rows, [2]string{"Updated", localTime(s.UpdatedAt)})
+			rows = append(rows, [2]string{"Updated", term.LocalTime(s.UpdatedAt)})
 		}
 		rows = append(rows,
 			[2]string{"Content", string(s.Limits.Content) + ", at most " + strconv.FormatInt(s.Limits.MaxMemoryBytes, 10) + " bytes a memory"},
@@ -156,7 +158,7 @@ func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 			[2]string{"Sequence", strconv.FormatUint(state.Seq, 10)},
 			[2]string{"Tip", tipText(versionlog.Tip{Seq: state.Seq, Digest: state.Digest})})
 		if state.Git > 0 {
-			rows = append(rows, [2]string{"Git", memories(state.Git) + " that git takes for its own"})
+			rows = append(rows, [2]string{"Git", plural.Of(state.Git, "memory") + " that git takes for its own"})
 		}
 		if text := quotaText(s.Quota, state.used); text != "" {
 			rows = append(rows, [2]string{"Quota", text})
@@ -171,12 +173,12 @@ func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 			rows = append(rows, [2]string{"Keeps", rule.String()})
 		}
 		if !s.ArchivedAt.IsZero() {
-			rows = append(rows, [2]string{"Archived", localTime(s.ArchivedAt)})
+			rows = append(rows, [2]string{"Archived", term.LocalTime(s.ArchivedAt)})
 		}
 		for _, key := range slices.Sorted(maps.Keys(s.Metadata)) {
 			rows = append(rows, [2]string{"Metadata", key + "=" + s.Metadata[key]})
 		}
-		a.printFields(rows)
+		a.PrintFields(rows)
 		return nil
 	})
 }

@@ -9,6 +9,8 @@ import (
 
 	"mneme/archive"
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
+	"mneme/internal/quote"
 	"mneme/versionlog"
 )
 
@@ -48,10 +50,10 @@ func (c *storeArchiveCmd) Run(ctx context.Context, a *app) error {
 		if s, err = lib.FindStore(ctx, s.ID); err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(newStoreJSON(s))
+		if a.JSON {
+			return a.PrintJSON(newStoreJSON(s))
 		}
-		a.printf("Store %s is archived since %s: it can be read, and removed from.\n", printable(s.Slug), localTime(s.ArchivedAt))
+		a.Printf("Store %s is archived since %s: it can be read, and removed from.\n", quote.Text(s.Slug), term.LocalTime(s.ArchivedAt))
 		return nil
 	})
 }
@@ -99,14 +101,14 @@ func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
 		switch {
 		case err != nil:
 			return adviseDeletion(err, s.ID)
-		case !a.json && missing != nil:
-			a.printf("There was no store %s any more; what was left of it is removed.\n", printable(s.ID))
+		case !a.JSON && missing != nil:
+			a.Printf("There was no store %s any more; what was left of it is removed.\n", quote.Text(s.ID))
 			return nil
-		case !a.json:
-			a.printf("Store %s is deleted, with its history.\n", printable(s.Slug))
+		case !a.JSON:
+			a.Printf("Store %s is deleted, with its history.\n", quote.Text(s.Slug))
 			return nil
 		}
-		return a.printJSON(struct {
+		return a.PrintJSON(struct {
 			ID   string `json:"id"`
 			Type string `json:"type"`
 		}{s.ID, "memory_store_deleted"})
@@ -138,5 +140,5 @@ func (f endFlags) sure(a *app, s versionlog.Store, readers bool, sentence string
 	if f.Yes {
 		return nil
 	}
-	return a.confirm(sentence, s.Slug)
+	return a.Confirm(sentence, s.Slug)
 }

@@ -52,13 +52,13 @@ func (c *storeSignCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w; want a file that `mneme store sign --new-key` has made", c.Key, err)
 		}
-		if a.json {
-			return a.printJSON(struct {
+		if a.JSON {
+			return a.PrintJSON(struct {
 				Type string `json:"type"`
 				Note string `json:"note"`
 			}{"note", string(text)})
 		}
-		a.printf("%s", text)
+		a.Printf("%s", text)
 		return nil
 	})
 }
@@ -90,13 +90,13 @@ func (c *storeSignCmd) makeKey(a *app) error {
 	if err := writeNewFile(c.NewKey, secret+"\n"); err != nil {
 		return fmt.Errorf("make a key: %w", err)
 	}
-	if a.json {
-		return a.printJSON(struct {
+	if a.JSON {
+		return a.PrintJSON(struct {
 			Type   string `json:"type"`
 			Verify string `json:"verify_key"`
 		}{"key", verifier})
 	}
-	a.printf("%s\n", verifier)
+	a.Printf("%s\n", verifier)
 	return nil
 }
 

@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
 )
 
 type storeUpdateCmd struct {
 	Store          string            `arg:"" help:"Its name or id."`
 	Name           *string           `help:"What people call it. What it is called in commands and mounts stays."`
 	Description    *string           `help:"What it is for, told to agents."`
-	MaxMemoryBytes *byteSize         `placeholder:"SIZE" help:"Size of the largest memory. Mounts obey it when they are made again."`
+	MaxMemoryBytes *term.ByteSize    `placeholder:"SIZE" help:"Size of the largest memory. Mounts obey it when they are made again."`
 	Metadata       map[string]string `placeholder:"KEY=VALUE" mapsep:"none" help:"A note that programs read, such as owner=me; may be given up to 16 times."`
 	RemoveMetadata []string          `placeholder:"KEY" sep:"none" help:"A note that is taken away."`
 	storeQuotaFlags
@@ -56,10 +57,10 @@ func (c *storeUpdateCmd) Run(ctx context.Context, a *app) error {
 		if s, err = lib.UpdateStore(ctx, s.ID, u, userActor()); err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(newStoreJSON(s))
+		if a.JSON {
+			return a.PrintJSON(newStoreJSON(s))
 		}
-		a.printf("%s\n", s.Slug)
+		a.Printf("%s\n", s.Slug)
 		return nil
 	})
 }

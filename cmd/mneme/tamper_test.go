@@ -39,9 +39,9 @@ func fsckIn(t testing.TB, url string, cmd fsckCmd) (code int, output string) {
 	}
 	defer out.Close()
 	a := newApp(os.Stdin, out, out)
-	a.url, a.json = &url, true
+	a.url, a.JSON = &url, true
 	err = cmd.Run(t.Context(), a)
-	if flushErr := a.out.Flush(); flushErr != nil {
+	if flushErr := a.Out.Flush(); flushErr != nil {
 		t.Fatal(flushErr)
 	}
 	if err != nil {

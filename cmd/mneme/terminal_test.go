@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mneme/cmd/mneme/term"
 	"mneme/memory"
 	"mneme/session/conflict"
 	"mneme/versionlog"
@@ -100,7 +101,7 @@ func TestLogOnTerminal(t *testing.T) {
 			t.Errorf("log %s on a terminal has %d lines:\n%s", place, len(lines), out)
 		}
 		for _, line := range lines {
-			if w := textWidth(strings.TrimPrefix(line, "paged:")); w > 80 {
+			if w := term.TextWidth(strings.TrimPrefix(line, "paged:")); w > 80 {
 				t.Errorf("a line of log %s takes %d columns: %s", place, w, line)
 			}
 		}
@@ -116,33 +117,6 @@ func TestLogOnTerminal(t *testing.T) {
 	}
 	if out := onTerminal(t, env, "show", "notes:"+path); !strings.HasPrefix(out, "paged:Version ") {
 		t.Errorf("show on a terminal: %s", out)
-	}
-}
-
-func TestTableFits(t *testing.T) {
-	wide := &table{
-		header: []string{"A", "ID", "PATH", "TEXT"}, spare: []string{"ID"}, shrink: []string{"TEXT", "PATH"}, paths: []string{"PATH"},
-	}
-	wide.add("1", "identification", "/long/path/to/a/file", "some text that is long")
-	lines := append([][]string{wide.header}, wide.rows...)
-	for columns, want := range map[int]string{
-		0: "[1 14 20 22]", 100: "[1 14 20 22]", 50: "[1 -1 20 22]", 40: "[1 -1 20 15]", 30: "[1 -1 17 8]", 5: "[1 -1 8 8]",
-	} {
-		if got := fmt.Sprint(wide.fit(lines, columns)); got != want {
-			t.Errorf("in %d columns: %s, want %s", columns, got, want)
-		}
-	}
-	for _, c := range []struct {
-		text  string
-		front bool
-		want  string
-	}{
-		{"abcdefgh", false, "abcdefgh"}, {"abcdefghi", false, "abcdefg…"}, {"abcdefghi", true, "…cdefghi"},
-		{"記録記録記", false, "記録記…"}, {"記録記録記", true, "…記録記"}, {"e\u0301abcdefg", false, "e\u0301abcdefg"},
-	} {
-		if got := cut(c.text, 8, c.front); got != c.want {
-			t.Errorf("cut(%q) = %q, want %q", c.text, got, c.want)
-		}
 	}
 }
 
@@ -222,9 +196,9 @@ func TestPager(t *testing.T) {
 		t.Errorf("after Ctrl-C: %q", out)
 	}
 	a := newApp(os.Stdin, os.Stdout, os.Stderr)
-	a.terminal = true
+	a.IsTerminal = true
 	t.Setenv("PAGER", "exit 3; less")
-	if err := a.page(func() error { return nil }); err == nil || !strings.Contains(err.Error(), "pager exit 3; less: exit status 3") {
+	if err := a.Page(func() error { return nil }); err == nil || !strings.Contains(err.Error(), "pager exit 3; less: exit status 3") {
 		t.Error(err)
 	}
 }

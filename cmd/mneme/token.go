@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
 	"mneme/server/access"
 	"mneme/server/manage"
 )
 
 type tokenCmd struct {
-	Key      string   `arg:"" optional:"" help:"The key with which it is made, by its id or its label. Left out with the URL of a server, which takes the key of whoever asks."`
-	Store    []string `required:"" placeholder:"STORE[:ro]" help:"A store that the session has, to read and write or, with :ro, to read. May be given several times."`
-	Session  string   `placeholder:"ID" help:"The session's id, which every version that it makes tells. Default: a new one."`
-	Expires  period   `placeholder:"TIME" help:"For how long the token counts, at most 1h, which is the default."`
-	MaxCalls bound    `placeholder:"N" help:"How many requests a server answers; 0 is any number, the default."`
-	MaxBytes byteSize `placeholder:"SIZE" help:"How many bytes a server takes and sends, such as 50MB; 0 is any number, the default."`
+	Key      string        `arg:"" optional:"" help:"The key with which it is made, by its id or its label. Left out with the URL of a server, which takes the key of whoever asks."`
+	Store    []string      `required:"" placeholder:"STORE[:ro]" help:"A store that the session has, to read and write or, with :ro, to read. May be given several times."`
+	Session  string        `placeholder:"ID" help:"The session's id, which every version that it makes tells. Default: a new one."`
+	Expires  term.Period   `placeholder:"TIME" help:"For how long the token counts, at most 1h, which is the default."`
+	MaxCalls term.Bound    `placeholder:"N" help:"How many requests a server answers; 0 is any number, the default."`
+	MaxBytes term.ByteSize `placeholder:"SIZE" help:"How many bytes a server takes and sends, such as 50MB; 0 is any number, the default."`
 }
 
 func (c *tokenCmd) Help() string {
@@ -57,11 +58,11 @@ func (c *tokenCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(made)
+		if a.JSON {
+			return a.PrintJSON(made)
 		}
-		a.printf("%s\n", made.Token)
-		_, _ = fmt.Fprintf(a.err, "mneme: this is the token of session %s until %s; it is not shown again\n", made.ID, localTime(made.ExpiresAt))
+		a.Printf("%s\n", made.Token)
+		_, _ = fmt.Fprintf(a.Err, "mneme: this is the token of session %s until %s; it is not shown again\n", made.ID, term.LocalTime(made.ExpiresAt))
 		return nil
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/tools"
@@ -110,12 +111,12 @@ func (f *agentFlags) places(lib *backend.Library, stores []*memory.Store, began 
 
 type toolCmd struct {
 	agentFlags
-	Calls          bound  `default:"20" placeholder:"N" help:"How many calls a quest has; 0 is any number. A control line begins a new quest. Default: ${default}."`
-	Bytes          bound  `default:"0" placeholder:"N" help:"How many bytes the calls of a quest take and return together; 0 is any number. Default: ${default}."`
-	Texts          string `enum:"documentation,sdk" default:"documentation" help:"Which of the published texts to answer with: documentation, or sdk, which are those of the TypeScript SDK. Default: ${default}."`
-	Overwrite      bool   `help:"Let create replace a file that is there."`
-	ViewCharacters bound  `default:"16000" placeholder:"N" help:"How many characters of a file or listing one view shows; 0 is any number. Default: ${default}."`
-	Schema         bool   `help:"Print the tool's declaration and the JSON schema of its input, and do nothing."`
+	Calls          term.Bound `default:"20" placeholder:"N" help:"How many calls a quest has; 0 is any number. A control line begins a new quest. Default: ${default}."`
+	Bytes          term.Bound `default:"0" placeholder:"N" help:"How many bytes the calls of a quest take and return together; 0 is any number. Default: ${default}."`
+	Texts          string     `enum:"documentation,sdk" default:"documentation" help:"Which of the published texts to answer with: documentation, or sdk, which are those of the TypeScript SDK. Default: ${default}."`
+	Overwrite      bool       `help:"Let create replace a file that is there."`
+	ViewCharacters term.Bound `default:"16000" placeholder:"N" help:"How many characters of a file or listing one view shows; 0 is any number. Default: ${default}."`
+	Schema         bool       `help:"Print the tool's declaration and the JSON schema of its input, and do nothing."`
 }
 
 func (c *toolCmd) Help() string {
@@ -134,13 +135,13 @@ Examples:
 
 func (c *toolCmd) Run(ctx context.Context, a *app) error {
 	if c.Schema {
-		return a.printJSON(struct {
+		return a.PrintJSON(struct {
 			Declaration json.RawMessage `json:"declaration"`
 			InputSchema json.RawMessage `json:"input_schema"`
 		}{tools.Declaration(), tools.Schema()})
 	}
 	return c.withMemory(ctx, a, c.options(), func(m *tools.Memory) error {
-		return serveTool(ctx, m, a.in, func(reply any) error { return errors.Join(a.printJSON(reply), a.out.Flush()) })
+		return serveTool(ctx, m, a.In, func(reply any) error { return errors.Join(a.PrintJSON(reply), a.Out.Flush()) })
 	})
 }
 

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/term"
+	"mneme/internal/plural"
+	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -38,7 +41,7 @@ func (c *undoCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if p.path != "/" {
-		return usagef("%s is a place in a store; an undo is one of a whole store: want `mneme undo %s --session ID`", p, shellWord(p.store))
+		return usagef("%s is a place in a store; an undo is one of a whole store: want `mneme undo %s --session ID`", p, term.ShellWord(p.store))
 	}
 	if err := p.toChange(); err != nil {
 		return err
@@ -93,15 +96,15 @@ func (c *undoCmd) undo(ctx context.Context, a *app, lib *backend.Library, st *me
 	if err != nil {
 		return err
 	}
-	s := session.New(st, &session.Options{ID: own, Conflicts: lib.Conflicts(st.Info().ID), Warn: a.warn})
+	s := session.New(st, &session.Options{ID: own, Conflicts: lib.Conflicts(st.Info().ID), Warn: a.Warn})
 	defer s.Close()
-	bar := a.progress("undo")
+	bar := a.Progress("undo")
 	done, err := s.Undo(ctx, c.Session, since, &session.StepOptions{Confirmed: c.Confirm, Progress: bar.Show, Actor: userActor()})
 	bar.Clear()
 	if err != nil {
 		err = adviseSteps(err)
 		if done != nil && done.Commits > 0 {
-			again := fmt.Sprintf("mneme undo %s --session %s", shellWord(st.Info().Slug), shellWord(c.Session))
+			again := fmt.Sprintf("mneme undo %s --session %s", term.ShellWord(st.Info().Slug), term.ShellWord(c.Session))
 			if since > 0 {
 				again += fmt.Sprintf(" --since %d", since)
 			}
@@ -127,30 +130,30 @@ func (c *undoCmd) print(a *app, st *memory.Store, own string, done *session.Undo
 		conflicts = append(conflicts, conflictLine{"conflict", max(0, k.ID), k.Path, k.Why})
 	}
 	store := st.Info().Slug
-	if a.json {
+	if a.JSON {
 		j := undoJSON{stepsJSON: newStepsJSON(st, "undo", &done.Steps), Undone: c.Session, By: done.By, Restored: done.Restored, Conflicts: conflicts}
 		if done.Commits > 0 {
 			j.SessionID = own
 		}
-		if err := a.printJSON(j); err != nil {
+		if err := a.PrintJSON(j); err != nil {
 			return err
 		}
 	} else {
 		stay := len(done.Conflicts) + len(done.Left)
 		switch {
 		case done.Commits > 0:
-			a.printf("%s: session %s is taken back: %s.\n", printable(store), printable(c.Session), changesText(&done.Steps))
-			a.printf("To take this back: mneme undo %s --session %s\n", printable(shellWord(store)), printable(own))
+			a.Printf("%s: session %s is taken back: %s.\n", quote.Text(store), quote.Text(c.Session), changesText(&done.Steps))
+			a.Printf("To take this back: mneme undo %s --session %s\n", quote.Text(term.ShellWord(store)), quote.Text(own))
 		case stay > 0:
-			a.printf("%s: nothing was changed; what session %s did stays at %s:\n", printable(store), printable(c.Session), plural(uint64(stay), "path"))
+			a.Printf("%s: nothing was changed; what session %s did stays at %s:\n", quote.Text(store), quote.Text(c.Session), plural.Of(stay, "path"))
 		default:
-			a.printf("%s: there is nothing to take back of session %s; nothing was changed.\n", printable(store), printable(c.Session))
+			a.Printf("%s: there is nothing to take back of session %s; nothing was changed.\n", quote.Text(store), quote.Text(c.Session))
 		}
 		for _, by := range done.By {
-			a.printf("Some of it was taken back before, by session %s: mneme undo %s --session %[3]s takes that back\n", printable(by), printable(shellWord(store)), printable(shellWord(by)))
+			a.Printf("Some of it was taken back before, by session %s: mneme undo %s --session %[3]s takes that back\n", quote.Text(by), quote.Text(term.ShellWord(store)), quote.Text(term.ShellWord(by)))
 		}
 		for _, seq := range done.Restored {
-			a.printf("Some of it was taken back before, by a restore: mneme show %s %d shows it\n", printable(shellWord(store)), seq)
+			a.Printf("Some of it was taken back before, by a restore: mneme show %s %d shows it\n", quote.Text(term.ShellWord(store)), seq)
 		}
 		if err := a.printConflicts(conflicts); err != nil {
 			return err
@@ -161,11 +164,11 @@ func (c *undoCmd) print(a *app, st *memory.Store, own string, done *session.Undo
 	}
 	if n := len(done.Left) + len(done.Conflicts); n > 0 {
 		if allErased(done.Left) && len(conflicts) == 0 {
-			return fmt.Errorf("%w: %s stayed as they are, since what it takes to change them back was erased", versionlog.ErrConflict, plural(uint64(n), "path"))
+			return fmt.Errorf("%w: %s stayed as they are, since what it takes to change them back was erased", versionlog.ErrConflict, plural.Of(n, "path"))
 		}
-		err := fmt.Errorf("%w: %s stayed as they are", versionlog.ErrConflict, plural(uint64(n), "path"))
+		err := fmt.Errorf("%w: %s stayed as they are", versionlog.ErrConflict, plural.Of(n, "path"))
 		if slices.ContainsFunc(conflicts, func(k conflictLine) bool { return k.N > 0 }) {
-			err = fmt.Errorf("%w; `mneme conflicts list %s` has what they would be", err, shellWord(store))
+			err = fmt.Errorf("%w; `mneme conflicts list %s` has what they would be", err, term.ShellWord(store))
 		}
 		return err
 	}

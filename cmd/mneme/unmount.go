@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mneme/daemon"
+	"mneme/internal/quote"
 )
 
 type unmountCmd struct {
@@ -54,15 +55,15 @@ func (c *unmountCmd) Run(_ context.Context, a *app) error {
 			return fmt.Errorf("%s is unmounted, but what was kept of files that were not committed is not known: %w", dir, err)
 		}
 	}
-	if a.json {
-		return a.printJSON(struct {
+	if a.JSON {
+		return a.PrintJSON(struct {
 			Unmounted string            `json:"unmounted"`
 			Kept      []daemon.LeftFile `json:"kept,omitempty"`
 		}{dir, kept})
 	}
-	a.printf("%s is unmounted.\n", printable(dir))
+	a.Printf("%s is unmounted.\n", quote.Text(dir))
 	if len(users) > 0 {
-		a.printf("It was in use by %s.\n", printable(strings.Join(users, ", ")))
+		a.Printf("It was in use by %s.\n", quote.Text(strings.Join(users, ", ")))
 	}
 	a.printLeft(kept)
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"mneme/cmd/mneme/term"
 	"mneme/memory"
 )
 
@@ -18,8 +19,8 @@ func (a *app) warnUnread(u memory.Unread) error {
 	if u == (memory.Unread{}) {
 		return nil
 	}
-	if a.json {
-		return writeJSON(a.err, struct {
+	if a.JSON {
+		return term.WriteJSON(a.Err, struct {
 			Unread unreadJSON `json:"unread"`
 		}{unreadJSON(u)})
 	}
@@ -30,6 +31,6 @@ func (a *app) warnUnread(u memory.Unread) error {
 	if u.Lost > 0 {
 		parts = append(parts, fmt.Sprintf("%d lost (`mneme fsck` says more)", u.Lost))
 	}
-	_, err := fmt.Fprintf(a.err, "mneme: contents that could not be searched: %s\n", strings.Join(parts, ", "))
+	_, err := fmt.Fprintf(a.Err, "mneme: contents that could not be searched: %s\n", strings.Join(parts, ", "))
 	return err
 }

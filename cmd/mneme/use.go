@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"mneme/adopt"
+	"mneme/cmd/mneme/term"
 	"mneme/daemon"
 	"mneme/errkind"
 	"mneme/internal/agentdirs"
@@ -66,7 +67,7 @@ func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	u := &adopt.Adoption{Open: openURL, Actor: userActor(), Records: records, Record: known, StartMount: mountForUse(records), EndMount: unmountForUse, Warn: a.warn, Bar: a.progress("use")}
+	u := &adopt.Adoption{Open: openURL, Actor: userActor(), Records: records, Record: known, StartMount: mountForUse(records), EndMount: unmountForUse, Warn: a.Warn, Bar: a.Progress("use")}
 	switch {
 	case c.KeepChanges && !c.Undo:
 		return usagef("--keep-changes goes with --undo")
@@ -98,7 +99,7 @@ func (c *useCmd) use(ctx context.Context, a *app, u *adopt.Adoption, plan *adopt
 	if err := u.CheckApart(); err != nil {
 		return err
 	}
-	if c.DryRun || !a.json {
+	if c.DryRun || !a.JSON {
 		if err := a.printUse(plan, c.DryRun); err != nil || c.DryRun {
 			return err
 		}
@@ -107,14 +108,14 @@ func (c *useCmd) use(ctx context.Context, a *app, u *adopt.Adoption, plan *adopt
 		return err
 	}
 	if !c.Yes {
-		if err := a.out.Flush(); err != nil {
+		if err := a.Out.Flush(); err != nil {
 			return err
 		}
 		sentence := "This changes where " + plan.Found.Agent + " has its memory"
 		if plan.Found.Agent == adopt.DirAgent {
 			sentence = "This mounts a store in the place of " + u.Dir
 		}
-		if err := a.confirm(sentence, "yes"); err != nil {
+		if err := a.Confirm(sentence, "yes"); err != nil {
 			return err
 		}
 	}
@@ -179,7 +180,7 @@ func (c *useCmd) plan(ctx context.Context, a *app, env *agentdirs.Env) (*adopt.P
 	o := &adopt.PlanOptions{At: at, MayBeMissing: a.url == nil, Open: openURL, Actor: userActor(), Policy: newStorePolicy()}
 	plan, err := adopt.NewPlan(ctx, o, found, store, named)
 	if unfit := (*adopt.UnfitError)(nil); errors.As(err, &unfit) {
-		err = newListedError(unfit.Unwrap(), unfit.Reasons, unfit.Advice)
+		err = term.NewListedError(unfit.Unwrap(), unfit.Reasons, unfit.Advice)
 	}
 	return plan, err
 }
@@ -198,7 +199,7 @@ func (c *useCmd) record(all []*adopt.Record, env *agentdirs.Env) (*adopt.Record,
 	case 1:
 		return mine[0], nil
 	}
-	return nil, usagef("mneme has %d directories of %s in use; name one: `mneme use --list` lists them", len(mine), printable(c.Agent))
+	return nil, usagef("mneme has %d directories of %s in use; name one: `mneme use --list` lists them", len(mine), quote.Text(c.Agent))
 }
 
 // errUseCutOff says that a `mneme use` was killed before it had done everything.
@@ -211,7 +212,7 @@ func (c *useCmd) notInUse(all []*adopt.Record) error {
 		what = dir
 		for _, r := range all {
 			if adopt.IsBelow(dir, r.Mount) {
-				return usagef("%s is in %s, which is in use; `mneme use %s --undo` brings that back", quote.Cell(dir), quote.Cell(r.Mount), shellWord(r.Dir))
+				return usagef("%s is in %s, which is in use; `mneme use %s --undo` brings that back", quote.Cell(dir), quote.Cell(r.Mount), term.ShellWord(r.Dir))
 			}
 		}
 	}
@@ -229,7 +230,7 @@ func (c *useCmd) isRecord(r *adopt.Record, env *agentdirs.Env) bool {
 // again is for what is in use already: it mounts the store if nobody has since the machine was started.
 func (c *useCmd) again(ctx context.Context, a *app, u *adopt.Adoption) error {
 	if !u.Finished {
-		return fmt.Errorf("%s: %w; `mneme use %s --undo` brings everything back", u.Dir, errUseCutOff, shellWord(u.Dir))
+		return fmt.Errorf("%s: %w; `mneme use %s --undo` brings everything back", u.Dir, errUseCutOff, term.ShellWord(u.Dir))
 	}
 	if c.DryRun {
 		return a.printUsed(u.Record)

@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"mneme/adopt"
+	"mneme/cmd/mneme/term"
 	"mneme/daemon"
+	"mneme/internal/plural"
 	"mneme/internal/quote"
 )
 
@@ -24,10 +26,10 @@ type usePlanJSON struct {
 // printUse says what would be done.
 func (a *app) printUse(p *adopt.Plan, dryRun bool) error {
 	r, f := &p.Record, p.Files
-	if a.json {
-		return a.printJSON(usePlanJSON{*r, dryRun, len(f.Files), f.Bytes, f.Programs, f.Attributes, p.Make != nil})
+	if a.JSON {
+		return a.PrintJSON(usePlanJSON{*r, dryRun, len(f.Files), f.Bytes, f.Programs, f.Attributes, p.Make != nil})
 	}
-	fields := [][2]string{{"Directory", fmt.Sprintf("%s: %s, %s, in %s", quote.Cell(r.Dir), plural(uint64(len(f.Files)), "file"), plural(uint64(f.Bytes), "byte"), directories(len(f.Dirs)+1))}}
+	fields := [][2]string{{"Directory", fmt.Sprintf("%s: %s, %s, in %s", quote.Cell(r.Dir), plural.Of(len(f.Files), "file"), plural.Of(f.Bytes, "byte"), directories(len(f.Dirs)+1))}}
 	if r.Inode == 0 {
 		fields[0][1] = quote.Cell(r.Dir) + ", which is not there yet"
 	}
@@ -39,12 +41,12 @@ func (a *app) printUse(p *adopt.Plan, dryRun bool) error {
 		store += ", which is made"
 	}
 	fields = append(fields, [2]string{"Store", store})
-	a.printFields(fields)
-	a.printf("\nWhat is done:\n")
+	a.PrintFields(fields)
+	a.Printf("\nWhat is done:\n")
 	step := 0
 	say := func(format string, args ...any) {
 		step++
-		a.printf("  %d. %s\n", step, quote.Line(fmt.Sprintf(format, args...)))
+		a.Printf("  %d. %s\n", step, quote.Line(fmt.Sprintf(format, args...)))
 	}
 	if len(f.Files)+len(f.Dirs) > 0 {
 		say("Each file becomes a memory of the store, the oldest first.")
@@ -57,26 +59,26 @@ func (a *app) printUse(p *adopt.Plan, dryRun bool) error {
 	}
 	say("The store is mounted at %s.", quote.Cell(r.Mount))
 	if len(f.Files) > 0 {
-		a.printf("     Its files have the times of their versions, which are new; those of now are in the metadata of the versions.\n")
+		a.Printf("     Its files have the times of their versions, which are new; those of now are in the metadata of the versions.\n")
 	}
 	if s := r.Setting; s != nil {
 		say("%s in %s becomes %q. %s stays as it is.", strings.Join(s.Key, "."), quote.Cell(s.File), s.After, quote.Cell(r.Dir))
 	}
 	if n := len(f.Programs); n > 0 {
-		a.printf("\nA store knows no modes: %s can be executed now and cannot then:\n", plural(uint64(n), "file"))
+		a.Printf("\nA store knows no modes: %s can be executed now and cannot then:\n", plural.Of(n, "file"))
 		a.printNames(f.Programs)
 	}
 	if n := len(f.Attributes); n > 0 {
-		a.printf("\nNor does it keep the extended attributes of %s:\n", plural(uint64(n), "file"))
+		a.Printf("\nNor does it keep the extended attributes of %s:\n", plural.Of(n, "file"))
 		a.printNames(f.Attributes)
 	}
 	for _, warning := range p.Found.Warn {
-		a.printf("\n%s.\n", printable(warning))
+		a.Printf("\n%s.\n", quote.Text(warning))
 	}
 	if r.Inode != 0 && r.Setting == nil && f.IsOpen {
-		a.printf("\nOther users can read the directory now, and cannot then.\n")
+		a.Printf("\nOther users can read the directory now, and cannot then.\n")
 	}
-	a.printf("\n`%s` brings everything back, and with --keep-changes what was changed since.\n", undoCommand(r, a))
+	a.Printf("\n`%s` brings everything back, and with --keep-changes what was changed since.\n", undoCommand(r, a))
 	return nil
 }
 
@@ -84,10 +86,10 @@ func (a *app) printUse(p *adopt.Plan, dryRun bool) error {
 func (a *app) printNames(names []string) {
 	n := min(len(names), 5)
 	for _, name := range names[:n] {
-		a.printf("  %s\n", quote.Cell(name))
+		a.Printf("  %s\n", quote.Cell(name))
 	}
 	if more := len(names) - n; more > 0 {
-		a.printf("  %d more\n", more)
+		a.Printf("  %d more\n", more)
 	}
 }
 
@@ -100,7 +102,7 @@ func directories(n int) string {
 
 // command is how to call `mneme use` for what a record says, as it may be shown.
 func command(r *adopt.Record, a *app) string {
-	return printable(a.command() + " use " + shellWord(r.Dir))
+	return quote.Text(a.command() + " use " + term.ShellWord(r.Dir))
 }
 
 // undoCommand is how to undo what a record says.
@@ -110,17 +112,17 @@ func undoCommand(r *adopt.Record, a *app) string {
 
 // printUsed says what is in use.
 func (a *app) printUsed(r *adopt.Record) error {
-	if a.json {
-		return a.printJSON(r)
+	if a.JSON {
+		return a.PrintJSON(r)
 	}
-	a.printf("\n%s is at %s: %s.\n", quote.Cell(r.Store), a.paint(bold, quote.Cell(r.Mount)), plural(uint64(r.Imported.Files), "file")+" imported")
+	a.Printf("\n%s is at %s: %s.\n", quote.Cell(r.Store), a.Paint(term.Bold, quote.Cell(r.Mount)), plural.Of(r.Imported.Files, "file")+" imported")
 	if s := r.Setting; s != nil {
-		a.printf("%s has %s = %q.\n", quote.Cell(s.File), strings.Join(s.Key, "."), printable(s.After))
+		a.Printf("%s has %s = %q.\n", quote.Cell(s.File), strings.Join(s.Key, "."), quote.Text(s.After))
 	}
 	if r.Backup != "" {
-		a.printf("What was there is at %s.\n", quote.Cell(r.Backup))
+		a.Printf("What was there is at %s.\n", quote.Cell(r.Backup))
 	}
-	a.printf("After a restart of the machine `%s` mounts it again.\n`%s` brings everything back, and with --keep-changes what was changed since.\n", command(r, a), undoCommand(r, a))
+	a.Printf("After a restart of the machine `%s` mounts it again.\n`%s` brings everything back, and with --keep-changes what was changed since.\n", command(r, a), undoCommand(r, a))
 	return nil
 }
 
@@ -131,7 +133,7 @@ func (a *app) confirmUndo(ctx context.Context, r *adopt.Record) error {
 	if err != nil || since == 0 { // what cannot be read is no reason to keep the directory
 		return nil
 	}
-	return a.confirm(fmt.Sprintf("Store %s has %s made since, which will not be in %s; --keep-changes brings them there", quote.Cell(r.Store), plural(since, "change"), quote.Cell(r.Dir)), "yes")
+	return a.Confirm(fmt.Sprintf("Store %s has %s made since, which will not be in %s; --keep-changes brings them there", quote.Cell(r.Store), plural.Of(since, "change"), quote.Cell(r.Dir)), "yes")
 }
 
 // undoUse undoes what a record says, and tells what has come into the store since.
@@ -146,8 +148,8 @@ func (a *app) undoUse(ctx context.Context, u *adopt.Adoption) error {
 	if err != nil {
 		return fmt.Errorf("all is as it was, but what was changed since in store %s is not known: %w", r.Store, err)
 	}
-	if a.json {
-		return a.printJSON(struct {
+	if a.JSON {
+		return a.PrintJSON(struct {
 			Undone  string            `json:"undone"`
 			Store   string            `json:"store"`
 			Changes uint64            `json:"changes_since"`
@@ -155,23 +157,23 @@ func (a *app) undoUse(ctx context.Context, u *adopt.Adoption) error {
 		}{r.Dir, r.Store, since, u.Kept})
 	}
 	if r.Keep {
-		a.printf("%s is back, with %s made since in store %s.\n", quote.Cell(r.Dir), plural(since, "change"), quote.Cell(r.Store))
+		a.Printf("%s is back, with %s made since in store %s.\n", quote.Cell(r.Dir), plural.Of(since, "change"), quote.Cell(r.Store))
 	} else {
-		a.printf("%s is as it was.\n", quote.Cell(r.Dir))
+		a.Printf("%s is as it was.\n", quote.Cell(r.Dir))
 	}
 	if isHere {
-		a.printf("You are still in what was mounted, which is gone: `cd %s`\n", shellWord(r.Dir))
+		a.Printf("You are still in what was mounted, which is gone: `cd %s`\n", term.ShellWord(r.Dir))
 	}
 	a.printLeft(u.Kept)
 	if r.Linked {
-		a.printf("What was committed since with git is in %s.\n", quote.Cell(r.Git))
+		a.Printf("What was committed since with git is in %s.\n", quote.Cell(r.Git))
 	}
 	switch {
 	case r.Keep:
 	case since > 0:
-		a.printf("Store %s has %s made since, which %s not there: `%s log %[1]s`\n", quote.Cell(r.Store), plural(since, "change"), isOrAre(since), a.command())
+		a.Printf("Store %s has %s made since, which %s not there: `%s log %[1]s`\n", quote.Cell(r.Store), plural.Of(since, "change"), isOrAre(since), a.command())
 	case r.StoreID != "":
-		a.printf("Store %s stays; nothing was changed in it since.\n", quote.Cell(r.Store))
+		a.Printf("Store %s stays; nothing was changed in it since.\n", quote.Cell(r.Store))
 	}
 	return nil
 }
@@ -185,7 +187,7 @@ func isOrAre(n uint64) string {
 
 // listUses lists what is in use.
 func (a *app) listUses(all []*adopt.Record) error {
-	t := &table{header: []string{"AGENT", "DIRECTORY", "STORE", "MOUNT", "STATE"}, shrink: []string{"STORE"}, paths: []string{"DIRECTORY", "MOUNT"}}
+	t := &term.Table{Header: []string{"AGENT", "DIRECTORY", "STORE", "MOUNT", "STATE"}, Shrink: []string{"STORE"}, Paths: []string{"DIRECTORY", "MOUNT"}}
 	for _, r := range all {
 		_, mounted, err := adopt.MountedAt(r.Mount)
 		if err != nil {
@@ -198,8 +200,8 @@ func (a *app) listUses(all []*adopt.Record) error {
 		case !mounted:
 			state = "not mounted"
 		}
-		if a.json {
-			if err := a.printJSON(struct {
+		if a.JSON {
+			if err := a.PrintJSON(struct {
 				*adopt.Record
 				Mounted bool `json:"mounted"`
 			}{r, mounted}); err != nil {
@@ -207,15 +209,15 @@ func (a *app) listUses(all []*adopt.Record) error {
 			}
 			continue
 		}
-		t.add(r.Agent, r.Dir, r.Store, r.Mount, state)
+		t.Add(r.Agent, r.Dir, r.Store, r.Mount, state)
 	}
-	if a.json {
+	if a.JSON {
 		return nil
 	}
 	if len(all) == 0 {
-		a.printf("Nothing is in use.\n")
+		a.Printf("Nothing is in use.\n")
 		return nil
 	}
-	a.printTable(t)
+	a.PrintTable(t)
 	return nil
 }

@@ -47,7 +47,7 @@ func TestUseShowsNames(t *testing.T) {
 	must(os.WriteFile(found.Dir+"/run.sh", nil, 0o700))
 	a := newApp(os.Stdin, os.Stdout, os.Stderr)
 	var out bytes.Buffer
-	a.out, a.color = bufio.NewWriter(&out), false
+	a.Out, a.Color = bufio.NewWriter(&out), false
 	at, err := locate(nil)
 	must(err)
 	plan, err := adopt.NewPlan(t.Context(), &adopt.PlanOptions{At: at, MayBeMissing: true, Open: openURL}, found, "notes", false)
@@ -56,7 +56,7 @@ func TestUseShowsNames(t *testing.T) {
 	must(a.printUse(plan, true))
 	must(a.printUsed(&plan.Record))
 	must(a.listUses([]*adopt.Record{&plan.Record}))
-	must(a.out.Flush())
+	must(a.Out.Flush())
 	if text := out.String(); strings.Contains(text, "\x1b") || strings.Contains(text, "\ny") || !strings.Contains(text, `x\x1b[2J\ny`) {
 		t.Errorf("%q", text)
 	}
@@ -77,7 +77,7 @@ func TestUseDryRun(t *testing.T) {
 	a := newApp(os.Stdin, os.Stdout, os.Stderr)
 	for _, c := range []*useCmd{{Agent: h + "/notes", DryRun: true}, {Agent: h + "/none", DryRun: true}, {List: true}} {
 		var out bytes.Buffer
-		a.out = bufio.NewWriter(&out)
+		a.Out = bufio.NewWriter(&out)
 		must(c.Run(t.Context(), a))
 	}
 	after, err := os.ReadDir(dir)

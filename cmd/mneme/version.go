@@ -24,8 +24,8 @@ func buildVersion() string {
 type versionCmd struct{}
 
 func (c *versionCmd) Run(a *app) error {
-	if a.json {
-		return a.printJSON(struct {
+	if a.JSON {
+		return a.PrintJSON(struct {
 			Version string `json:"version"`
 			Commit  string `json:"commit,omitempty"`
 			Go      string `json:"go"`
@@ -35,7 +35,7 @@ func (c *versionCmd) Run(a *app) error {
 	if commit != "" {
 		from = "commit " + commit + ", "
 	}
-	a.printf("mneme %s (%s%s %s/%s)\n", buildVersion(), from, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	a.Printf("mneme %s (%s%s %s/%s)\n", buildVersion(), from, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return nil
 }
 

@@ -1,9 +1,12 @@
 package main
 
-import "mneme/versionlog"
+import (
+	"mneme/cmd/mneme/term"
+	"mneme/versionlog"
+)
 
 var opColors = map[versionlog.Op]string{
-	versionlog.OpCreated: green, versionlog.OpModified: yellow, versionlog.OpRenamed: cyan, versionlog.OpDeleted: red,
+	versionlog.OpCreated: term.Green, versionlog.OpModified: term.Yellow, versionlog.OpRenamed: term.Cyan, versionlog.OpDeleted: term.Red,
 }
 
 // logPath is where a version took place.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mneme/backend"
+	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -17,7 +18,7 @@ func sessionName(given string) (string, error) {
 	switch {
 	case given == "":
 		return sessionPrefix + versionlog.NewKey(), nil
-	case len(given) > longest || printable(given) != given || strings.Contains(given, " "):
+	case len(given) > longest || quote.Text(given) != given || strings.Contains(given, " "):
 		return "", usagef("--session %q: want at most %d bytes of printable text without spaces", given, longest)
 	}
 	return given, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"mneme/cmd/mneme/term"
 	"mneme/internal/quote"
 	"mneme/jsonview"
 	"mneme/memory"
@@ -35,7 +36,7 @@ func (c *whyCmd) Run(ctx context.Context, a *app) error {
 		return usagef("the text is empty; want one to look for")
 	}
 	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
-		bar := a.progress("why " + p.String())
+		bar := a.Progress("why " + p.String())
 		first, unread, err := st.FirstSaid(ctx, p.path, c.Text, func(done, total int) { bar.Show("commits", done, total) })
 		bar.Clear()
 		if errors.Is(err, memory.ErrNeverSaid) {
@@ -44,14 +45,14 @@ func (c *whyCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
+		if a.JSON {
 			return c.json(ctx, a, st, p.path, first, unread)
 		}
 		c.print(a, st, first)
 		if unread != (memory.Unread{}) {
-			a.printf("An earlier version may have said it: some could not be searched.\n")
+			a.Printf("An earlier version may have said it: some could not be searched.\n")
 		}
-		if err := a.out.Flush(); err != nil { // the rest may take a while
+		if err := a.Out.Flush(); err != nil { // the rest may take a while
 			return err
 		}
 		still, n := memory.Unread{}, 0
@@ -60,12 +61,12 @@ func (c *whyCmd) Run(ctx context.Context, a *app) error {
 				return err
 			}
 			if n++; n == 1 {
-				a.printf("\n%s\n", a.paint(bold, "Still said by"))
+				a.Printf("\n%s\n", a.Paint(term.Bold, "Still said by"))
 			}
-			a.printf("%s:%s\n", st.Info().Slug, printable(v.Path))
+			a.Printf("%s:%s\n", st.Info().Slug, quote.Text(v.Path))
 		}
 		if n == 0 {
-			a.printf("\nNo memory says it any more.\n")
+			a.Printf("\nNo memory says it any more.\n")
 		}
 		return a.warnUnread(memory.Unread{Redacted: unread.Redacted + still.Redacted, Lost: unread.Lost + still.Lost})
 	})
@@ -75,14 +76,14 @@ func (c *whyCmd) Run(ctx context.Context, a *app) error {
 func (c *whyCmd) print(a *app, st *memory.Store, v versionlog.Version) {
 	fields := [][2]string{
 		{"First said", fmt.Sprintf("%s:%s@%d", st.Info().Slug, v.Path, v.Seq)}, {"Version", v.ID}, {"Change", string(v.Op)},
-		{"Time", localTime(v.Time)}, {"By", v.Actor.String()},
+		{"Time", term.LocalTime(v.Time)}, {"By", v.Actor.String()},
 	}
 	for _, f := range [][2]string{{"Session", v.Session}, {"Message", v.Message}} {
 		if f[1] != "" {
 			fields = append(fields, f)
 		}
 	}
-	a.printFields(fields)
+	a.PrintFields(fields)
 }
 
 // whyJSON says who said something first, and what still says it.
@@ -104,5 +105,5 @@ func (c *whyCmd) json(ctx context.Context, a *app, st *memory.Store, path string
 		j.Still = append(j.Still, newMemoryJSON(id, v))
 	}
 	j.Unread = unreadJSON(unread)
-	return a.printJSON(j)
+	return a.PrintJSON(j)
 }

@@ -97,10 +97,10 @@ func expectVersion(ctx context.Context, st *memory.Store, path, ref string) (ver
 // readInput is readContent of standard input. A person at the terminal is told
 // that the command waits.
 func (a *app) readInput(path string, limit int64) ([]byte, error) {
-	if term.IsTerminal(int(a.in.Fd())) {
-		_, _ = fmt.Fprintln(a.err, "Reading from the terminal; Ctrl-D on a line of its own ends it, Ctrl-C gives up.")
+	if term.IsTerminal(int(a.In.Fd())) {
+		_, _ = fmt.Fprintln(a.Err, "Reading from the terminal; Ctrl-D on a line of its own ends it, Ctrl-C gives up.")
 	}
-	return readContent(a.in, path, limit)
+	return readContent(a.In, path, limit)
 }
 
 // readContent reads what is to become a memory's content. What is far too long
@@ -123,9 +123,9 @@ func readContent(in io.Reader, path string, limit int64) ([]byte, error) {
 // printVersion tells of the version that a command made: its id for a shell
 // variable, or all of it.
 func (a *app) printVersion(st *memory.Store, v versionlog.Version) error {
-	if a.json {
-		return a.printJSON(jsonview.NewVersion(st.Info().ID, v))
+	if a.JSON {
+		return a.PrintJSON(jsonview.NewVersion(st.Info().ID, v))
 	}
-	a.printf("%s\n", v.ID)
+	a.Printf("%s\n", v.ID)
 	return nil
 }

@@ -9,7 +9,9 @@ import (
 // floors are the packages by how high they stand. Code imports from lower
 // floors only.
 var floors = map[string]int{
-	"cmd/mneme": 8,
+	"cmd/mneme": 10,
+
+	"cmd/mneme/term": 4,
 
 	"server": 7,
 

@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"fmt"
@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// byteSize is a number of bytes as people write it: 500MB, 2GiB, 1.5g, 4096.
-type byteSize int64
+// ByteSize is a number of bytes as people write it: 500MB, 2GiB, 1.5g, 4096.
+type ByteSize int64
 
-// byteUnits are factors by the unit in lower case without its final b. Only
-// those with an i are powers of 1024.
+// byteUnits are factors by the unit, in lower case and without its final b. Units with an i
+// are powers of 1024.
 var byteUnits = map[string]float64{
 	"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12,
 	"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40,
 }
 
 // UnmarshalText reads a size.
-func (s *byteSize) UnmarshalText(text []byte) error {
+func (s *ByteSize) UnmarshalText(text []byte) error {
 	wrong := fmt.Errorf("%q: want a number of bytes such as 500MB or 2GiB", text)
 	number := strings.TrimRightFunc(string(text), func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r == ' ' })
 	unit := strings.TrimSpace(string(text)[len(number):])
@@ -30,6 +30,6 @@ func (s *byteSize) UnmarshalText(text []byte) error {
 	if err != nil || n < 0 || n*factor >= math.MaxInt64 || factor == 1 && n != math.Trunc(n) {
 		return wrong
 	}
-	*s = byteSize(n * factor)
+	*s = ByteSize(n * factor)
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package term
 
 import (
 	"bufio"
@@ -14,15 +14,15 @@ import (
 	"mneme/internal/quote"
 )
 
-// page runs do with its output going through the user's pager, if standard
-// output is a terminal: $PAGER, or less, which ends by itself where all fits on
-// the screen. While that runs, Ctrl-C is for it alone.
-func (a *app) page(do func() error) error {
+// Page runs do with its output going through the user's pager, if standard output is a
+// terminal. The pager is $PAGER, or less, which exits at once if the output fits on the
+// screen. While the pager runs, only the pager receives Ctrl-C.
+func (c *Console) Page(do func() error) error {
 	pager := os.Getenv("PAGER")
 	if pager == "" {
 		pager = "less"
 	}
-	if !a.terminal || a.json || pager == "cat" {
+	if !c.IsTerminal || c.JSON || pager == "cat" {
 		return do()
 	}
 	cmd := exec.Command("sh", "-c", pager)
@@ -38,7 +38,7 @@ func (a *app) page(do func() error) error {
 	if err != nil {
 		return err
 	}
-	if err := a.out.Flush(); err != nil {
+	if err := c.Out.Flush(); err != nil {
 		return err
 	}
 	interrupts := make(chan os.Signal, 1)
@@ -50,30 +50,31 @@ func (a *app) page(do func() error) error {
 	ended := make(chan error, 1)
 	go func() {
 		err := cmd.Wait()
-		signal.Stop(interrupts) // whatever do still waits for can be ended then
+		signal.Stop(interrupts) // so that Ctrl-C can end do
 		ended <- err
 	}()
-	stdout := a.out
-	a.out = bufio.NewWriter(in)
+	stdout := c.Out
+	c.Out = bufio.NewWriter(in)
 	err = do()
-	// A pager that was left early has closed its end; that is no error, and ends the work.
-	if flushErr := a.out.Flush(); errors.Is(flushErr, syscall.EPIPE) && errors.Is(err, syscall.EPIPE) {
+	// If a person leaves the pager early, it closes its end. That ends the work without an
+	// error.
+	if flushErr := c.Out.Flush(); errors.Is(flushErr, syscall.EPIPE) && errors.Is(err, syscall.EPIPE) {
 		err = nil
 	}
 	_ = in.Close()
-	a.out = stdout
+	c.Out = stdout
 	if pagerErr := <-ended; pagerErr != nil {
 		err = errors.Join(err, fmt.Errorf("pager %s: %w; PAGER names it, and PAGER=cat does without", quote.Text(pager), pagerErr))
 	}
 	return err
 }
 
-// columns is how wide lines may be; 0 is unbounded.
-func (a *app) columns() int {
-	if !a.terminal {
+// columns is the width of the terminal; 0 is unbounded.
+func (c *Console) columns() int {
+	if !c.IsTerminal {
 		return 0
 	}
-	width, _, err := term.GetSize(a.stdout)
+	width, _, err := term.GetSize(c.Stdout)
 	if err != nil || width < 1 {
 		return 0
 	}
