@@ -32,7 +32,7 @@ help:            ## show this list
 	@sed -n 's/^\([a-z-]*\): .*## /  make \1\t/p' Makefile
 
 build:           ## build bin/mneme
-	go build -trimpath -ldflags "-X main.version=$$(git describe --tags --always --dirty 2>/dev/null) -X main.commit=$$(git rev-parse HEAD 2>/dev/null)" -o bin/mneme ./cmd/mneme
+	go build -trimpath -ldflags "-X mneme/cmd/mneme/app.buildTag=$$(git describe --tags --always --dirty 2>/dev/null) -X mneme/cmd/mneme/app.Commit=$$(git rev-parse HEAD 2>/dev/null)" -o bin/mneme ./cmd/mneme
 
 run: build       ## mount the store notes, in the foreground
 	@bin/mneme store create notes --if-missing >/dev/null

@@ -9,21 +9,11 @@ import (
 	"strings"
 
 	"mneme/cas"
+	"mneme/cmd/mneme/app"
 	"mneme/internal/quote"
 	"mneme/versionlog"
 	"mneme/witness"
 )
-
-// tipText is a tip as parseTip reads it, "none" before the first commit.
-func tipText(tip versionlog.Tip) string {
-	switch {
-	case tip.Seq == 0 && tip.Digest.IsZero():
-		return "none"
-	case tip.Seq == 0:
-		return tip.Digest.String()
-	}
-	return strconv.FormatUint(tip.Seq, 10) + ":" + tip.Digest.String()
-}
 
 // parseTip reads a tip on the command line, as `mneme store show` prints it:
 // SEQ:DIGEST, or DIGEST alone.
@@ -33,13 +23,13 @@ func parseTip(text string) (tip versionlog.Tip, err error) {
 		number, digest = "", number
 	}
 	if tip.Digest, err = cas.ParseDigest(digest); err != nil {
-		return tip, usagef("--against: %w; want DIGEST or SEQ:DIGEST, as the tip in `mneme store show`, or the file of a signed note and --verify-key", err)
+		return tip, app.Usagef("--against: %w; want DIGEST or SEQ:DIGEST, as the tip in `mneme store show`, or the file of a signed note and --verify-key", err)
 	}
 	if !both {
 		return tip, nil
 	}
 	if tip.Seq, err = strconv.ParseUint(number, 10, 64); err != nil || tip.Seq == 0 {
-		return tip, usagef("--against: %q is no sequence number; want SEQ:DIGEST, as the tip in `mneme store show`", number)
+		return tip, app.Usagef("--against: %q is no sequence number; want SEQ:DIGEST, as the tip in `mneme store show`", number)
 	}
 	return tip, nil
 }
@@ -51,9 +41,9 @@ func (c *fsckCmd) readNoted() (t *witness.SignedTip, err error) {
 	case c.Against == "" && c.VerifyKey == "":
 		return nil, nil
 	case c.Against == "":
-		return nil, usagef("--verify-key is for the file of a note; want `mneme fsck STORE --against NOTE --verify-key KEY`")
+		return nil, app.Usagef("--verify-key is for the file of a note; want `mneme fsck STORE --against NOTE --verify-key KEY`")
 	case c.Store == "":
-		return nil, usagef("--against is about one store; want `mneme fsck STORE --against %s`", quote.Text(c.Against))
+		return nil, app.Usagef("--against is about one store; want `mneme fsck STORE --against %s`", quote.Text(c.Against))
 	case c.VerifyKey == "":
 		tip, err := parseTip(c.Against)
 		return &witness.SignedTip{Tip: tip}, err

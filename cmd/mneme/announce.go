@@ -2,17 +2,17 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/daemon"
 	"mneme/internal/quote"
 )
 
 // printMounted tells the person or the program that the mount is ready; end
 // says how to end it.
-func (a *app) printMounted(m daemon.Mounted, end string) error {
+func printMounted(a *app.App, m daemon.Mounted, end string) error {
 	if a.JSON {
 		if err := a.PrintJSON(m); err != nil {
 			return err
@@ -29,7 +29,7 @@ func (a *app) printMounted(m daemon.Mounted, end string) error {
 		}
 		a.Printf("%s is mounted at %s%s\n", quote.Text(s.Slug), a.Paint(term.Bold, quote.Text(s.Path)), mode)
 	}
-	a.printLeft(m.Recovered)
+	view.PrintLeft(a, m.Recovered)
 	if m.Metrics != "" {
 		a.Printf("Metrics are at %s\n", m.Metrics)
 	}
@@ -41,20 +41,6 @@ func (a *app) printMounted(m daemon.Mounted, end string) error {
 	} else {
 		a.Printf("  echo \"- water the plants\" >> %s/todo.md\n", path)
 	}
-	a.Printf("  grep -r plants %s\n  %s log %s\n\n%s\n", path, a.command(), first.Slug, end)
+	a.Printf("  grep -r plants %s\n  %s log %s\n\n%s\n", path, a.Command(), first.Slug, end)
 	return a.Out.Flush()
-}
-
-// command is how to call this mneme for the same stores.
-func (a *app) command() string {
-	name := "mneme"
-	if _, err := exec.LookPath(name); err != nil {
-		if self, err := os.Executable(); err == nil {
-			name = self
-		}
-	}
-	if a.url == nil || *a.url == os.Getenv(urlVariable) {
-		return name
-	}
-	return name + " --url " + term.ShellWord(*a.url)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"mneme/cmd/mneme/app"
 	"mneme/internal/strictjson"
 	"mneme/jsonview"
 	"mneme/memory"
@@ -14,7 +15,7 @@ import (
 
 type applyCmd struct {
 	Store string `arg:"" help:"Its name or id."`
-	confirmFlag
+	app.ConfirmFlag
 }
 
 func (c *applyCmd) Help() string {
@@ -38,12 +39,12 @@ Example:
     mneme apply notes < batch.json`
 }
 
-func (c *applyCmd) Run(ctx context.Context, a *app) error {
+func (c *applyCmd) Run(ctx context.Context, a *app.App) error {
 	batch, err := readBatch(a.In)
 	if err != nil {
 		return err
 	}
-	return a.withSession(ctx, c.Store, func(_ *memory.Store, s *session.Session) error {
+	return a.WithSession(ctx, c.Store, func(_ *memory.Store, s *session.Session) error {
 		commit, err := s.Batch(ctx, batch.Changes, &session.WriteOptions{Key: batch.Key, Message: batch.Message, Confirmed: c.Confirm})
 		if err != nil {
 			return jsonview.NumberedError(err)
@@ -62,11 +63,11 @@ func readBatch(in io.Reader) (*jsonview.Batch, error) {
 		return nil, fmt.Errorf("read standard input: %w", err)
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, usagef("there is nothing on standard input; want a JSON object with changes, see `mneme apply --help`")
+		return nil, app.Usagef("there is nothing on standard input; want a JSON object with changes, see `mneme apply --help`")
 	}
 	batch, err := jsonview.ReadBatch(data, strictjson.Limits{Bytes: len(data), Values: len(data)})
 	if err != nil {
-		return nil, usagef("the batch on standard input: %w; see `mneme apply --help`", err)
+		return nil, app.Usagef("the batch on standard input: %w; see `mneme apply --help`", err)
 	}
 	return batch, nil
 }

@@ -4,17 +4,18 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"mneme/cmd/mneme/app"
 	"mneme/daemon"
 )
 
 // runBackground starts a daemon that mounts, and returns when it has.
-func (c *mountCmd) runBackground(a *app) error {
+func (c *mountCmd) runBackground(a *app.App) error {
 	dir, err := daemon.MountDir(c.At)
 	if err != nil {
 		return err
 	}
-	m, log, err := daemon.Background(c.At, a.args, func(text []byte) error {
-		var reply errorReply
+	m, log, err := daemon.Background(c.At, a.Args, func(text []byte) error {
+		var reply app.ErrorReply
 		if err := json.Unmarshal(text, &reply); err != nil || reply.Error == nil {
 			return err
 		}
@@ -26,9 +27,9 @@ func (c *mountCmd) runBackground(a *app) error {
 	if !a.IsTerminal && !a.JSON {
 		return nil
 	}
-	unmount := a.command() + " unmount"
-	if dir != defaultMountDir {
+	unmount := a.Command() + " unmount"
+	if dir != app.DefaultMountDir {
 		unmount += " --at " + dir
 	}
-	return a.printMounted(m, fmt.Sprintf("`%s` ends it. Its log is %s.", unmount, log))
+	return printMounted(a, m, fmt.Sprintf("`%s` ends it. Its log is %s.", unmount, log))
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/internal/plural"
 	"mneme/internal/quote"
 	"mneme/internal/safepath"
@@ -46,19 +47,19 @@ type backupJSON struct {
 	Lost      int                   `json:"lost"` // contents that the stores themselves have lost
 }
 
-func (c *backupCmd) Run(ctx context.Context, a *app) error {
-	at, err := locate(a.url)
+func (c *backupCmd) Run(ctx context.Context, a *app.App) error {
+	at, err := app.Locate(a.URL)
 	if err != nil {
 		return err
 	}
 	if at.Server != nil {
-		return usagef("%v: mneme backup copies embedded stores; run it where the stores of this server are", at)
+		return app.Usagef("%v: mneme backup copies embedded stores; run it where the stores of this server are", at)
 	}
 	if at.Recovery.Backup == nil {
-		return usagef("%v: mneme backup copies embedded stores; the history of these is in the bucket, so turn on its versioning and copy or replicate it (see docs/AWS.md), from which `mneme fsck --rebuild-index` makes the table", at)
+		return app.Usagef("%v: mneme backup copies embedded stores; the history of these is in the bucket, so turn on its versioning and copy or replicate it (see docs/AWS.md), from which `mneme fsck --rebuild-index` makes the table", at)
 	}
 	if c.Dest == "-" && a.IsTerminal {
-		return usagef("a tar is not for a terminal; redirect standard output, or name a file or directory")
+		return app.Usagef("a tar is not for a terminal; redirect standard output, or name a file or directory")
 	}
 	// So that an interruption leaves nothing behind; a second one ends the process.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
@@ -79,11 +80,11 @@ func (c *backupCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
-	return a.printBackup(done, dest.path)
+	return printBackup(a, done, dest.path)
 }
 
 // printBackup tells what was copied to where, unless standard output, "", holds the copy.
-func (a *app) printBackup(b *backend.Backup, path string) error {
+func printBackup(a *app.App, b *backend.Backup, path string) error {
 	switch {
 	case path == "":
 	case a.JSON:
@@ -102,7 +103,7 @@ func (a *app) printBackup(b *backend.Backup, path string) error {
 	}
 	first := b.Lost[0]
 	return fmt.Errorf("%w: the copy is complete but for %s that the store itself has lost, the first of them blob %v of %s; `mneme fsck %[4]s` says what to do",
-		errDamaged, plural.Of(len(b.Lost), "content"), first.Digest, first.Store.Slug)
+		app.ErrDamaged, plural.Of(len(b.Lost), "content"), first.Digest, first.Store.Slug)
 }
 
 // backupDest is where a backup goes: a directory, a tar or standard output.
@@ -118,7 +119,7 @@ func newBackupDest(name string, of *backend.Location) (*backupDest, error) {
 	}
 	for _, suffix := range []string{".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2"} {
 		if strings.HasSuffix(name, suffix) {
-			return nil, usagef("mneme does not compress; pipe a tar to a program that does: `mneme backup - | gzip > %s`", name)
+			return nil, app.Usagef("mneme does not compress; pipe a tar to a program that does: `mneme backup - | gzip > %s`", name)
 		}
 	}
 	path, err := filepath.Abs(name)
@@ -136,7 +137,7 @@ func newBackupDest(name string, of *backend.Location) (*backupDest, error) {
 	d := &backupDest{path: path, tar: strings.HasSuffix(name, ".tar")}
 	if of.Dir != "" {
 		if source, err := filepath.EvalSymlinks(of.Dir); err == nil && (path == source || strings.HasPrefix(path, source+"/")) {
-			return nil, usagef("%s is in the directory of the stores themselves, %s; name a place outside", name, source)
+			return nil, app.Usagef("%s is in the directory of the stores themselves, %s; name a place outside", name, source)
 		}
 	}
 	return d, d.vacant(name)
@@ -152,18 +153,18 @@ func (d *backupDest) vacant(name string) error {
 		return err
 	}
 	if d.tar || !info.IsDir() {
-		return usagef("%s is there already; a backup replaces nothing, name a new one", name)
+		return app.Usagef("%s is there already; a backup replaces nothing, name a new one", name)
 	}
 	entries, err := os.ReadDir(d.path)
 	if err != nil {
 		return err
 	}
 	if len(entries) > 0 {
-		return usagef("the directory %s is not empty; a backup replaces nothing, name a new one or an empty one", name)
+		return app.Usagef("the directory %s is not empty; a backup replaces nothing, name a new one or an empty one", name)
 	}
 	parent, err := os.Stat(filepath.Dir(d.path))
 	if err == nil && parent.Sys().(*syscall.Stat_t).Dev != info.Sys().(*syscall.Stat_t).Dev {
-		return usagef("%s is where a file system is mounted; name a new directory in it", name)
+		return app.Usagef("%s is where a file system is mounted; name a new directory in it", name)
 	}
 	return err
 }
@@ -173,7 +174,7 @@ const partial = ".partial-"
 
 // fill has a copy made in a directory beside the destination and then gives it its
 // name.
-func (d *backupDest) fill(ctx context.Context, a *app, copyTo func(dir string) (*backend.Backup, error)) (_ *backend.Backup, err error) {
+func (d *backupDest) fill(ctx context.Context, a *app.App, copyTo func(dir string) (*backend.Backup, error)) (_ *backend.Backup, err error) {
 	parent, base := os.TempDir(), "mneme"
 	if d.path != "" {
 		parent, base = filepath.Split(d.path)

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/internal/quote"
 	"mneme/jsonview"
 	"mneme/memory"
@@ -31,8 +33,8 @@ Examples:
     mneme blame notes:/todo.md --json`
 }
 
-func (c *blameCmd) Run(ctx context.Context, a *app) error {
-	return a.withVersion(ctx, c.Place, c.Version, func(st *memory.Store, p place, v versionlog.Version) error {
+func (c *blameCmd) Run(ctx context.Context, a *app.App) error {
+	return view.WithVersion(ctx, a, c.Place, c.Version, func(st *memory.Store, p app.Place, v versionlog.Version) error {
 		bar := a.Progress("blame " + p.String())
 		blame, err := st.Blame(ctx, v, func(done, total int) { bar.Show("lines", done, total) })
 		bar.Clear()
@@ -46,7 +48,7 @@ func (c *blameCmd) Run(ctx context.Context, a *app) error {
 	})
 }
 
-func printBlame(a *app, b *memory.Blame) {
+func printBlame(a *app.App, b *memory.Blame) {
 	seqs, names, numbers := 0, 0, len(strconv.Itoa(len(b.Lines)))
 	for _, line := range b.Lines {
 		seqs = max(seqs, len(blameSeq(&line)))
@@ -75,7 +77,7 @@ func blameSeq(line *memory.BlamedLine) string {
 
 // blamed is who a version is put down to: its session, or its actor outside of one.
 func blamed(v *versionlog.Version) string {
-	return quote.Text(cmp.Or(v.Session, actorName(v.Actor)))
+	return quote.Text(cmp.Or(v.Session, view.ActorName(v.Actor)))
 }
 
 // blameJSON is one line of a memory, and the version that brought it.
@@ -93,7 +95,7 @@ type blameJSON struct {
 	Text      string            `json:"text"` // with its end
 }
 
-func printBlameJSON(a *app, st *memory.Store, b *memory.Blame) error {
+func printBlameJSON(a *app.App, st *memory.Store, b *memory.Blame) error {
 	for i, line := range b.Lines {
 		v := line.By
 		if err := a.PrintJSON(blameJSON{

@@ -4,7 +4,9 @@ import (
 	"context"
 	"strings"
 
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -26,14 +28,14 @@ Examples:
     mneme cat notes:/todo.md --version HEAD~3`
 }
 
-func (c *catCmd) Run(ctx context.Context, a *app) error {
-	return a.withVersion(ctx, c.Place, c.Version, func(st *memory.Store, _ place, v versionlog.Version) error {
+func (c *catCmd) Run(ctx context.Context, a *app.App) error {
+	return view.WithVersion(ctx, a, c.Place, c.Version, func(st *memory.Store, _ app.Place, v versionlog.Version) error {
 		data, err := st.Content(ctx, v)
 		if err != nil {
 			return err
 		}
 		if a.JSON {
-			return a.PrintJSON(newContentJSON(st.Info().ID, v, data))
+			return a.PrintJSON(view.NewContent(st.Info().ID, v, data))
 		}
 		if a.IsTerminal && !c.Raw {
 			for line := range strings.Lines(string(data)) {

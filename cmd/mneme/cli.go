@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/daemon"
 	"mneme/internal/agentdirs"
 )
@@ -71,9 +72,6 @@ type cli struct {
 	Man        manCmd        `cmd:"" help:"Print the manual page."`
 }
 
-// defaultMountDir is where agents look for their memory.
-const defaultMountDir = "/mnt/memory"
-
 const description = `mneme mounts versioned memory stores for AI agents as directories.
 
 A place is STORE:/path, such as notes:/todo.md; or a path in a mount, which begins with / or a dot, such as ./todo.md. A version is a version id or, where the memory is named too, a sequence number; notes:/todo.md@7 is both. Where a memory's own name ends in @7, that memory is meant.
@@ -82,18 +80,18 @@ Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 read-only or deni
 
 // run is the whole program. It returns the exit code.
 func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int {
-	a := newApp(stdin, stdout, stderr)
-	err := a.run(ctx, args)
+	a := app.New(stdin, stdout, stderr)
+	err := execute(ctx, a, args)
 	if flushErr := a.Out.Flush(); err == nil && flushErr != nil {
 		err = fmt.Errorf("write output: %w", flushErr)
 	}
 	if err != nil {
-		a.report(err)
+		a.Report(err)
 	}
-	return classify(err).code
+	return app.Classify(err).Code
 }
 
-func (a *app) run(ctx context.Context, args []string) error {
+func execute(ctx context.Context, a *app.App, args []string) error {
 	// Errors of the command line itself are reported as JSON, too.
 	a.JSON = slices.Contains(args, "--json")
 	if daemon.IsMountHelper() {
@@ -102,25 +100,25 @@ func (a *app) run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	a.args = args
+	a.Args = args
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
 	versionFirst(args)
 	for _, arg := range args {
 		if !utf8.ValidString(arg) { // kong would quietly replace those bytes
-			return usagef("the argument %q is not UTF-8", arg)
+			return app.Usagef("the argument %q is not UTF-8", arg)
 		}
 	}
 	var grammar cli
-	command, err := a.parse(ctx, &grammar, args)
+	command, err := parse(ctx, a, &grammar, args)
 	if err != nil || command == nil {
 		return err
 	}
 	if err := refuseEmpty(command); err != nil {
 		return err
 	}
-	a.url, a.JSON = grammar.URL, grammar.JSON
+	a.URL, a.JSON = grammar.URL, grammar.JSON
 	// The processes of a mount, which this one starts, take it from here, too.
 	if err := os.Setenv(backend.InsecureVariable, strconv.FormatBool(grammar.Insecure)); err != nil {
 		return err
@@ -135,7 +133,7 @@ func (a *app) run(ctx context.Context, args []string) error {
 
 // parse reads the command line into the grammar. The command is nil where completing was all that
 // was asked for.
-func (a *app) parse(ctx context.Context, grammar *cli, args []string) (*kong.Context, error) {
+func parse(ctx context.Context, a *app.App, grammar *cli, args []string) (*kong.Context, error) {
 	if one := onlyCommand(grammar, args[0]); one != nil {
 		parser, err := newParser(ctx, one, a)
 		if err != nil {
@@ -151,7 +149,7 @@ func (a *app) parse(ctx context.Context, grammar *cli, args []string) (*kong.Con
 		return nil, err
 	}
 	if args[0] == completeCommand {
-		a.complete(ctx, parser, args[1:])
+		complete(ctx, a, parser, args[1:])
 		return nil, nil
 	}
 	command, err := parser.Parse(args)
@@ -208,7 +206,7 @@ func refuseEmpty(command *kong.Context) error {
 			}
 		}
 		if slices.Contains(texts, "") {
-			return usagef("%s is empty; want a value, or leave it out", strings.Trim(value.ShortSummary(), "[]"))
+			return app.Usagef("%s is empty; want a value, or leave it out", strings.Trim(value.ShortSummary(), "[]"))
 		}
 	}
 	return nil
@@ -228,11 +226,11 @@ func printHelp(options kong.HelpOptions, command *kong.Context) error {
 }
 
 // newParser makes the parser of a grammar, which is a *cli or what onlyCommand returns.
-func newParser(ctx context.Context, grammar any, a *app) (*kong.Kong, error) {
+func newParser(ctx context.Context, grammar any, a *app.App) (*kong.Kong, error) {
 	return kong.New(grammar,
-		kong.Vars{"mountdir": defaultMountDir, "agents": strings.Join(agentdirs.Agents(), ", "), "urlvariable": urlVariable, "insecurevariable": backend.InsecureVariable, "tokenvariable": backend.TokenVariable, "tokenfilevariable": backend.TokenFileVariable, "screenful": strconv.Itoa(screenful), "newestevents": strconv.Itoa(newestEvents)},
+		kong.Vars{"mountdir": app.DefaultMountDir, "agents": strings.Join(agentdirs.Agents(), ", "), "urlvariable": app.URLVariable, "insecurevariable": backend.InsecureVariable, "tokenvariable": backend.TokenVariable, "tokenfilevariable": backend.TokenFileVariable, "screenful": strconv.Itoa(screenful), "newestevents": strconv.Itoa(newestEvents)},
 		kong.Name("mneme"), kong.Description(description),
 		kong.Help(printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
-		kong.Writers(a.Out, a.Err), kong.Exit(a.exit),
+		kong.Writers(a.Out, a.Err), kong.Exit(a.Exit),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(a))
 }

@@ -9,7 +9,9 @@ import (
 	"strconv"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/session/conflict"
@@ -38,13 +40,13 @@ Examples:
 }
 
 // withConflicts opens a store and its conflicts for the time of do.
-func (a *app) withConflicts(ctx context.Context, ref string, opts backend.Options, do func(*memory.Store, *session.Conflicts) error) error {
-	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
-		st, err := openStore(ctx, lib, ref, opts)
+func withConflicts(ctx context.Context, a *app.App, ref string, opts backend.Options, do func(*memory.Store, *session.Conflicts) error) error {
+	return a.WithLibrary(ctx, opts, func(lib *backend.Library) error {
+		st, err := app.OpenStore(ctx, lib, ref, opts)
 		if err != nil {
 			return err
 		}
-		s := a.newSession(lib, st)
+		s := a.NewSession(lib, st)
 		defer s.Close()
 		return do(st, s.ConflictsForPeople())
 	})
@@ -55,8 +57,8 @@ type conflictsListCmd struct {
 	All   bool   `help:"List the settled ones, too."`
 }
 
-func (c *conflictsListCmd) Run(ctx context.Context, a *app) error {
-	return a.withConflicts(ctx, c.Store, reading, func(_ *memory.Store, kept *session.Conflicts) error {
+func (c *conflictsListCmd) Run(ctx context.Context, a *app.App) error {
+	return withConflicts(ctx, a, c.Store, app.Reading, func(_ *memory.Store, kept *session.Conflicts) error {
 		list, err := kept.List(c.All)
 		if err != nil {
 			return err
@@ -105,8 +107,8 @@ Example:
     mneme conflicts show notes 7`
 }
 
-func (c *conflictsShowCmd) Run(ctx context.Context, a *app) error {
-	return a.withConflicts(ctx, c.Store, reading, func(_ *memory.Store, kept *session.Conflicts) error {
+func (c *conflictsShowCmd) Run(ctx context.Context, a *app.App) error {
+	return withConflicts(ctx, a, c.Store, app.Reading, func(_ *memory.Store, kept *session.Conflicts) error {
 		about, texts, err := c.read(kept)
 		if err != nil {
 			return err
@@ -168,8 +170,8 @@ func (c *conflictsDiffCmd) Help() string {
     mneme conflicts diff notes 7 --base    (from base to yours)`
 }
 
-func (c *conflictsDiffCmd) Run(ctx context.Context, a *app) error {
-	return a.withConflicts(ctx, c.Store, reading, func(_ *memory.Store, kept *session.Conflicts) error {
+func (c *conflictsDiffCmd) Run(ctx context.Context, a *app.App) error {
+	return withConflicts(ctx, a, c.Store, app.Reading, func(_ *memory.Store, kept *session.Conflicts) error {
 		about, texts, err := c.read(kept)
 		if err != nil {
 			return err
@@ -206,8 +208,8 @@ Examples:
     mneme conflicts resolve notes 7 --take theirs`
 }
 
-func (c *conflictsResolveCmd) Run(ctx context.Context, a *app) error {
-	return a.withConflicts(ctx, c.Store, writing, func(st *memory.Store, kept *session.Conflicts) error {
+func (c *conflictsResolveCmd) Run(ctx context.Context, a *app.App) error {
+	return withConflicts(ctx, a, c.Store, app.Writing, func(st *memory.Store, kept *session.Conflicts) error {
 		about, _, err := c.read(kept)
 		if err != nil {
 			return err
@@ -223,12 +225,12 @@ func (c *conflictsResolveCmd) Run(ctx context.Context, a *app) error {
 		if r.Take == session.Theirs {
 			return nil
 		}
-		return a.printVersion(st, v)
+		return view.PrintVersion(a, st, v)
 	})
 }
 
 // resolution is what the memory is to hold, and what it is to replace.
-func (c *conflictsResolveCmd) resolution(ctx context.Context, a *app, st *memory.Store, about conflict.About) (session.Resolution, error) {
+func (c *conflictsResolveCmd) resolution(ctx context.Context, a *app.App, st *memory.Store, about conflict.About) (session.Resolution, error) {
 	r := session.Resolution{Message: fmt.Sprintf("resolves conflict %d, taking %s", c.N, c.Take), Confirmed: true}
 	if c.Take == "theirs" {
 		return r, nil
@@ -255,18 +257,18 @@ func (c *conflictsResolveCmd) resolution(ctx context.Context, a *app, st *memory
 }
 
 // given reads the text that a person has edited.
-func (c *conflictsResolveCmd) given(a *app, st *memory.Store, path string) ([]byte, error) {
+func (c *conflictsResolveCmd) given(a *app.App, st *memory.Store, path string) ([]byte, error) {
 	limit := st.Info().Limits.MaxMemoryBytes
 	if c.Take == "-" {
-		data, err := a.readInput(path, limit)
+		data, err := readInput(a, path, limit)
 		if err == nil && len(data) == 0 {
-			err = usagef("there is nothing on standard input; to empty the memory all the same, --take /dev/null")
+			err = app.Usagef("there is nothing on standard input; to empty the memory all the same, --take /dev/null")
 		}
 		return data, err
 	}
 	file, err := os.Open(c.Take)
 	if err != nil {
-		return nil, usagef("--take %s: %w; want yours, theirs, merge or a file", c.Take, err)
+		return nil, app.Usagef("--take %s: %w; want yours, theirs, merge or a file", c.Take, err)
 	}
 	defer file.Close()
 	return readContent(io.Reader(file), path, limit)
@@ -297,8 +299,8 @@ Example:
     mneme conflicts dismiss notes 7`
 }
 
-func (c *conflictsDismissCmd) Run(ctx context.Context, a *app) error {
-	return a.withConflicts(ctx, c.Store, writing, func(_ *memory.Store, kept *session.Conflicts) error {
+func (c *conflictsDismissCmd) Run(ctx context.Context, a *app.App) error {
+	return withConflicts(ctx, a, c.Store, app.Writing, func(_ *memory.Store, kept *session.Conflicts) error {
 		err := kept.Dismiss(int(c.N), "dismissed by a person")
 		if errors.Is(err, conflict.ErrNotFound) {
 			return fmt.Errorf("%w; `mneme conflicts list` shows those that are kept", err)

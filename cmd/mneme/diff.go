@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/errkind"
 	"mneme/internal/plural"
 	"mneme/internal/quote"
@@ -38,38 +40,38 @@ Examples:
     mneme diff notes:/projects 2 yesterday --stat`
 }
 
-func (c *diffCmd) Run(ctx context.Context, a *app) error {
-	p, err := parseDir(c.Place)
-	if err == nil && p.path == "/" && strings.Contains(p.store, "@") {
-		_, err = parseMemory(c.Place) // it says that a store has no versions
+func (c *diffCmd) Run(ctx context.Context, a *app.App) error {
+	p, err := app.ParseDir(c.Place)
+	if err == nil && p.Path == "/" && strings.Contains(p.Store, "@") {
+		_, err = app.ParseMemory(c.Place) // it says that a store has no versions
 	}
 	if err != nil {
 		return err
 	}
-	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
-		if isPlace(c.From) || c.From != "" && looksLikePath(c.From) {
+	return a.WithPlace(ctx, p, app.Reading, func(st *memory.Store) error {
+		if isPlace(c.From) || c.From != "" && app.LooksLikePath(c.From) {
 			return c.twoPlaces(ctx, a, st, p)
 		}
-		isDir, err := meansDir(ctx, st, c.Place, p.path)
+		isDir, err := app.MeansDir(ctx, st, c.Place, p.Path)
 		if err != nil {
 			return err
 		}
 		if isDir {
-			return c.trees(ctx, a, st, p.path)
+			return c.trees(ctx, a, st, p.Path)
 		}
-		path, version, err := splitVersion(ctx, st, p.path)
+		path, version, err := app.SplitVersion(ctx, st, p.Path)
 		if err != nil {
 			return err
 		}
 		if version != "" {
 			if c.To != "" {
-				return usagef("%s has a version, and two others follow; want two in all", p)
+				return app.Usagef("%s has a version, and two others follow; want two in all", p)
 			}
 			c.From, c.To = version, c.From
 		}
 		from, to, err := c.versions(ctx, st, path)
 		if err != nil {
-			return explainMissing(ctx, st, path, err)
+			return app.ExplainMissing(ctx, st, path, err)
 		}
 		if c.From == "" {
 			return c.lastChange(ctx, a, st, from, to)
@@ -84,15 +86,15 @@ func isPlace(word string) bool { return strings.Contains(word, ":/") }
 // versions returns what to compare; from is nil when to is a memory's first.
 func (c *diffCmd) versions(ctx context.Context, st *memory.Store, path string) (from, to *versionlog.Version, err error) {
 	if c.To != "" {
-		to, err = versionRef(ctx, st, path, c.To)
+		to, err = view.VersionRef(ctx, st, path, c.To)
 	} else {
-		to, err = newestVersion(ctx, st, path)
+		to, err = view.NewestVersion(ctx, st, path)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	if c.From != "" {
-		from, err = versionRef(ctx, st, path, c.From)
+		from, err = view.VersionRef(ctx, st, path, c.From)
 	} else {
 		from, err = replacedBy(ctx, st, path, *to)
 	}
@@ -100,29 +102,29 @@ func (c *diffCmd) versions(ctx context.Context, st *memory.Store, path string) (
 }
 
 // twoPlaces compares two memories of a store, or two versions of one that are named so.
-func (c *diffCmd) twoPlaces(ctx context.Context, a *app, st *memory.Store, p place) error {
-	q, err := parseMemory(c.From)
+func (c *diffCmd) twoPlaces(ctx context.Context, a *app.App, st *memory.Store, p app.Place) error {
+	q, err := app.ParseMemory(c.From)
 	if err != nil {
 		return err
 	}
 	if c.To != "" {
-		return usagef("%s and %s are two places, and %q follows; want two in all", p, q, c.To)
+		return app.Usagef("%s and %s are two places, and %q follows; want two in all", p, q, c.To)
 	}
-	if q.ref() != p.ref() && q.ref() != st.Info().Slug && q.ref() != st.Info().ID {
-		return usagef("%s and %s are in different stores; want two memories of one", p, q)
+	if q.Ref() != p.Ref() && q.Ref() != st.Info().Slug && q.Ref() != st.Info().ID {
+		return app.Usagef("%s and %s are in different stores; want two memories of one", p, q)
 	}
-	if q.asOf != p.asOf {
-		return usagef("of %s and %s one is seen in a mount of the past, and the other not, or at another point; want two versions, such as %[1]s@7", p, q)
+	if q.AsOf != p.AsOf {
+		return app.Usagef("of %s and %s one is seen in a mount of the past, and the other not, or at another point; want two versions, such as %[1]s@7", p, q)
 	}
 	var sides [2]*versionlog.Version
-	for i, at := range []place{p, q} {
-		path, version, err := splitVersion(ctx, st, at.path)
+	for i, at := range []app.Place{p, q} {
+		path, version, err := app.SplitVersion(ctx, st, at.Path)
 		if err != nil {
 			return err
 		}
-		v, err := versionOrHead(ctx, st, path, version)
+		v, err := view.VersionOrHead(ctx, st, path, version)
 		if err != nil {
-			return explainMissing(ctx, st, path, err)
+			return app.ExplainMissing(ctx, st, path, err)
 		}
 		sides[i] = &v
 	}
@@ -131,7 +133,7 @@ func (c *diffCmd) twoPlaces(ctx context.Context, a *app, st *memory.Store, p pla
 
 // lastChange prints what a version changed. Where the one before cannot be read any more, that is the
 // whole of it.
-func (c *diffCmd) lastChange(ctx context.Context, a *app, st *memory.Store, from, to *versionlog.Version) error {
+func (c *diffCmd) lastChange(ctx context.Context, a *app.App, st *memory.Store, from, to *versionlog.Version) error {
 	diff, gone, err := changeTo(ctx, st, from, to)
 	if err != nil {
 		return err
@@ -148,7 +150,7 @@ func (c *diffCmd) lastChange(ctx context.Context, a *app, st *memory.Store, from
 }
 
 // print prints what two versions differ in.
-func (c *diffCmd) print(ctx context.Context, a *app, st *memory.Store, from, to *versionlog.Version) error {
+func (c *diffCmd) print(ctx context.Context, a *app.App, st *memory.Store, from, to *versionlog.Version) error {
 	diff, err := diffVersions(ctx, st, from, to)
 	if err != nil {
 		return err
@@ -156,7 +158,7 @@ func (c *diffCmd) print(ctx context.Context, a *app, st *memory.Store, from, to 
 	return c.printDiff(a, st, from, to, diff, nil)
 }
 
-func (c *diffCmd) printDiff(a *app, st *memory.Store, from, to *versionlog.Version, diff string, gone error) error {
+func (c *diffCmd) printDiff(a *app.App, st *memory.Store, from, to *versionlog.Version, diff string, gone error) error {
 	if a.JSON {
 		j := newDiffJSON(st, memory.Difference{From: from, To: to}, diff)
 		j.BeforeGone = whyGone(gone)
@@ -173,7 +175,7 @@ func (c *diffCmd) printDiff(a *app, st *memory.Store, from, to *versionlog.Versi
 }
 
 // trees prints what two states of a store, or of a directory in it, differ in.
-func (c *diffCmd) trees(ctx context.Context, a *app, st *memory.Store, path string) error {
+func (c *diffCmd) trees(ctx context.Context, a *app.App, st *memory.Store, path string) error {
 	var states [2]versionlog.State
 	now := time.Now()
 	for i, text := range []string{cmp.Or(c.From, "HEAD~1"), cmp.Or(c.To, "HEAD")} {
@@ -219,12 +221,12 @@ func (c *diffCmd) trees(ctx context.Context, a *app, st *memory.Store, path stri
 				}
 			case unreadable:
 				op, name := changeOf(p.Difference)
-				a.Printf("%s  %s  (content gone)\n", a.Paint(opColors[op], fmt.Sprintf("%-8s", op)), quote.Text(name))
+				a.Printf("%s  %s  (content gone)\n", a.Paint(view.OpColors[op], fmt.Sprintf("%-8s", op)), quote.Text(name))
 			case c.Stat:
 				op, name := changeOf(p.Difference)
 				plus, minus, _ := term.CountLines(p.Text)
 				added, removed = added+plus, removed+minus
-				a.Printf("%s  %s  %s\n", a.Paint(opColors[op], fmt.Sprintf("%-8s", op)), quote.Text(name), term.DiffStat(p.Text))
+				a.Printf("%s  %s  %s\n", a.Paint(view.OpColors[op], fmt.Sprintf("%-8s", op)), quote.Text(name), term.DiffStat(p.Text))
 			default:
 				a.PrintDiff(p.Text)
 			}

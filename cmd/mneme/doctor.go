@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/internal/plural"
 	"mneme/internal/quote"
 	"mneme/internal/xdg"
@@ -34,13 +35,13 @@ const doctorTimeout = 30 * time.Second
 // errUnwell says that something fails, which was printed.
 var errUnwell = errors.New("mneme does not have all that it needs here")
 
-func (c *doctorCmd) Run(ctx context.Context, a *app) error {
+func (c *doctorCmd) Run(ctx context.Context, a *app.App) error {
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
 	e := &examination{a: a}
 	e.machine(machineHere, c.At)
 	e.directories()
-	e.stores(ctx, a.url)
+	e.stores(ctx, a.URL)
 	if e.failed {
 		return errUnwell
 	}
@@ -49,7 +50,7 @@ func (c *doctorCmd) Run(ctx context.Context, a *app) error {
 
 // stores looks at what a URL points to.
 func (e *examination) stores(ctx context.Context, rawURL *string) {
-	at, err := locate(rawURL)
+	at, err := app.Locate(rawURL)
 	if err != nil {
 		e.failure("stores", err)
 		return
@@ -75,7 +76,7 @@ func (e *examination) stores(ctx context.Context, rawURL *string) {
 			e.directory("store directory", at.Dir)
 		}
 	}
-	lib, err := openAt(ctx, at, reading)
+	lib, err := app.OpenAt(ctx, at, app.Reading)
 	if errors.Is(err, backend.ErrNoStores) && rawURL == nil {
 		e.ok("stores", "none yet; `mneme store create NAME` makes the first")
 		return

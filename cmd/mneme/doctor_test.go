@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
 	"mneme/daemon"
 )
@@ -85,7 +86,7 @@ func TestDoctorFindings(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
-			e := &examination{a: &app{Console: &term.Console{Out: bufio.NewWriter(&out), JSON: true}}}
+			e := &examination{a: &app.App{Console: &term.Console{Out: bufio.NewWriter(&out), JSON: true}}}
 			test.look(e)
 			for line := range bytes.Lines(out.Bytes()) {
 				var found ailment

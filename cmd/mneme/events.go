@@ -8,7 +8,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -33,9 +35,9 @@ Examples:
     mneme events notes --after 0 --follow -n 2`
 }
 
-func (c *eventsCmd) Run(ctx context.Context, a *app) error {
+func (c *eventsCmd) Run(ctx context.Context, a *app.App) error {
 	a.JSON = true
-	return a.withStore(ctx, c.Store, reading, func(st *memory.Store) error {
+	return a.WithStore(ctx, c.Store, app.Reading, func(st *memory.Store) error {
 		if c.Follow {
 			return c.follow(ctx, a, st)
 		}
@@ -51,7 +53,7 @@ func (c *eventsCmd) Run(ctx context.Context, a *app) error {
 }
 
 // print prints commits, at most n; 0: all.
-func (c *eventsCmd) print(a *app, commits iter.Seq2[*versionlog.Commit, error], n int) error {
+func (c *eventsCmd) print(a *app.App, commits iter.Seq2[*versionlog.Commit, error], n int) error {
 	printed := 0
 	for commit, err := range commits {
 		if err == nil {
@@ -67,8 +69,8 @@ func (c *eventsCmd) print(a *app, commits iter.Seq2[*versionlog.Commit, error], 
 	return nil
 }
 
-func (c *eventsCmd) line(a *app, commit *versionlog.Commit) error {
-	line, err := eventLine(commit)
+func (c *eventsCmd) line(a *app.App, commit *versionlog.Commit) error {
+	line, err := view.EventLine(commit)
 	if err != nil {
 		return err
 	}
@@ -80,7 +82,7 @@ func (c *eventsCmd) line(a *app, commit *versionlog.Commit) error {
 var errEnough = errors.New("that is as many as were asked for")
 
 // follow prints commits as they come.
-func (c *eventsCmd) follow(ctx context.Context, a *app, st *memory.Store) error {
+func (c *eventsCmd) follow(ctx context.Context, a *app.App, st *memory.Store) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	after, err := c.begin(ctx, st)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"mneme/cmd/mneme/app"
 	"mneme/internal/quote"
 )
 
@@ -22,16 +23,16 @@ const (
 
 // examination prints what is found, as it is found.
 type examination struct {
-	a      *app
+	a      *app.App
 	failed bool
 }
 
 func (e *examination) ok(what, note string) { e.tell(ailment{what, stateOK, note}) }
 func (e *examination) warning(what string, w error) {
-	e.tell(ailment{what, stateWarning, withAdvice(w)})
+	e.tell(ailment{what, stateWarning, app.WithAdvice(w)})
 }
 func (e *examination) failure(what string, w error) {
-	e.tell(ailment{what, stateFailure, withAdvice(w)})
+	e.tell(ailment{what, stateFailure, app.WithAdvice(w)})
 }
 
 func (e *examination) tell(found ailment) {

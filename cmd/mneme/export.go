@@ -6,6 +6,7 @@ import (
 	"mneme/archive"
 	"mneme/archive/gitstream"
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
 	"mneme/memory"
 )
@@ -35,18 +36,18 @@ Examples:
     git init --bare -b main notes.git; mneme export notes --git | git -C notes.git fast-import`
 }
 
-func (c *exportCmd) Run(ctx context.Context, a *app) error {
+func (c *exportCmd) Run(ctx context.Context, a *app.App) error {
 	if c.Dir != "" || c.Okf != "" {
 		d := dirExport{store: c.Store, at: c.At, path: c.Dir + c.Okf, asBundle: c.Okf != "", keepGoing: c.KeepGoing} // one of them is empty
 		return d.run(ctx, a)
 	}
 	if a.IsTerminal {
-		return usagef("a tar is not for a terminal; redirect standard output: `mneme export %s > FILE`", term.ShellWord(c.Store))
+		return app.Usagef("a tar is not for a terminal; redirect standard output: `mneme export %s > FILE`", term.ShellWord(c.Store))
 	}
-	return a.withStoreAt(ctx, c.Store, c.At, func(_ *backend.Library, st *memory.Store) error {
+	return withStoreAt(ctx, a, c.Store, c.At, func(_ *backend.Library, st *memory.Store) error {
 		bar := a.Progress("export " + st.Info().Slug)
 		defer bar.Clear()
-		opts := &archive.ExportOptions{KeepGoing: c.KeepGoing, Progress: bar.Show, Lost: a.lostIn(st.Info().Slug, bar)}
+		opts := &archive.ExportOptions{KeepGoing: c.KeepGoing, Progress: bar.Show, Lost: lostIn(a, st.Info().Slug, bar)}
 		if c.Git {
 			err := gitstream.Write(ctx, st, a.Out, &gitstream.Options{KeepGoing: c.KeepGoing, Progress: bar.Show, Lost: opts.Lost})
 			return adviseLost(err, st.Info().Slug)

@@ -11,6 +11,7 @@ import (
 	"mneme/archive/okf"
 	"mneme/archive/plaindir"
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/internal/durable"
 	"mneme/internal/plural"
 	"mneme/internal/quote"
@@ -35,18 +36,18 @@ type dirExport struct {
 	keepGoing bool
 }
 
-func (d *dirExport) run(ctx context.Context, a *app) error {
+func (d *dirExport) run(ctx context.Context, a *app.App) error {
 	dir, err := newDir(d.path)
 	if err != nil {
 		return err
 	}
-	return a.withStoreAt(ctx, d.store, d.at, func(_ *backend.Library, st *memory.Store) error {
+	return withStoreAt(ctx, a, d.store, d.at, func(_ *backend.Library, st *memory.Store) error {
 		slug := st.Info().Slug
 		bar := a.Progress("export " + slug)
 		defer bar.Clear()
 		n := 0
 		err := dir.fill(func(root *os.Root) (err error) {
-			opts := &plaindir.Options{KeepGoing: d.keepGoing, Progress: bar.Show, Lost: a.lostIn(slug, bar)}
+			opts := &plaindir.Options{KeepGoing: d.keepGoing, Progress: bar.Show, Lost: lostIn(a, slug, bar)}
 			if d.asBundle {
 				if err := asBundle(ctx, st, opts); err != nil {
 					return err
@@ -114,11 +115,11 @@ func newDir(name string) (newDirectory, error) {
 	case err != nil:
 		return "", err
 	case !info.IsDir():
-		return "", usagef("%s is there already, and no directory; name a new one", name)
+		return "", app.Usagef("%s is there already, and no directory; name a new one", name)
 	}
 	entries, err := os.ReadDir(path)
 	if err == nil && len(entries) > 0 {
-		err = usagef("the directory %s is not empty; an export replaces nothing, name a new one or an empty one", name)
+		err = app.Usagef("the directory %s is not empty; an export replaces nothing, name a new one or an empty one", name)
 	}
 	return newDirectory(path), err
 }

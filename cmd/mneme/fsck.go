@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/errkind"
 	"mneme/internal/plural"
 	"mneme/internal/quote"
@@ -16,9 +18,6 @@ import (
 	"mneme/versionlog"
 	"mneme/witness"
 )
-
-// errDamaged says that fsck found problems.
-var errDamaged = errkind.New(errkind.Corrupt, "the store is damaged")
 
 type fsckCmd struct {
 	Store        string `arg:"" optional:"" help:"Its name or id. Default: all stores."`
@@ -73,13 +72,13 @@ type fsckJSON struct {
 	unproved bool // it does not have the tip of --against
 }
 
-func (c *fsckCmd) Run(ctx context.Context, a *app) (err error) {
+func (c *fsckCmd) Run(ctx context.Context, a *app.App) (err error) {
 	defer func() {
 		if errkind.Of(err) == errkind.Corrupt { // to look with fsck is no advice here
-			err = advised{err}
+			err = app.Advised(err)
 		}
 	}()
-	at, err := locate(a.url)
+	at, err := app.Locate(a.URL)
 	if err != nil {
 		return err
 	}
@@ -100,28 +99,28 @@ func (c *fsckCmd) Run(ctx context.Context, a *app) (err error) {
 
 // checkAll verifies what the stores share, and the stores, and says which lost
 // something.
-func (c *fsckCmd) checkAll(ctx context.Context, a *app, at *backend.Location, lost []backend.Loss) (err error) {
+func (c *fsckCmd) checkAll(ctx context.Context, a *app.App, at *backend.Location, lost []backend.Loss) (err error) {
 	var found damage
 	for _, l := range lost {
 		if l.Store.Slug == "" { // it is not among the stores
 			found.bad++
-			if err := a.printProblem(l.Store.ID, lossProblem(l)); err != nil {
+			if err := printProblem(a, l.Store.ID, lossProblem(l)); err != nil {
 				return err
 			}
 		}
 	}
 	defer func() {
-		if found != (damage{}) && !errors.Is(err, errDamaged) && !errors.Is(err, versionlog.ErrRewritten) {
-			err = errors.Join(fmt.Errorf("%w: see above for what to do", errDamaged), err)
+		if found != (damage{}) && !errors.Is(err, app.ErrDamaged) && !errors.Is(err, versionlog.ErrRewritten) {
+			err = errors.Join(fmt.Errorf("%w: see above for what to do", app.ErrDamaged), err)
 		}
 	}()
-	lib, err := openAt(ctx, at, backend.Options{ReadOnly: !c.Repair, Direct: true})
+	lib, err := app.OpenAt(ctx, at, backend.Options{ReadOnly: !c.Repair, Direct: true})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lib.Close()) }()
 	if !c.Quick {
-		if found.shared, err = a.checkShared(ctx, lib); err != nil {
+		if found.shared, err = checkShared(ctx, a, lib); err != nil {
 			return err
 		}
 	}
@@ -142,7 +141,7 @@ func (c *fsckCmd) checkAll(ctx context.Context, a *app, at *backend.Location, lo
 			found.bad++
 		}
 		if sum.unproved && sum.Problems == sum.Repaired+1 && !found.shared { // sound in itself
-			return advised{fmt.Errorf("%w: the history of store %s does not have the tip %s", versionlog.ErrRewritten, s.Slug, tipText(c.noted.Tip))}
+			return app.Advised(fmt.Errorf("%w: the history of store %s does not have the tip %s", versionlog.ErrRewritten, s.Slug, view.TipText(c.noted.Tip)))
 		}
 	}
 	return found.err(all, at)
@@ -165,25 +164,25 @@ func (d damage) err(all int, at *backend.Location) error {
 	if at.Recovery.Backup != nil {
 		advice = "; if this is a copy that was made of stores in use, have `mneme backup` make it"
 	}
-	return fmt.Errorf("%w: see above for what to do (%d of %d stores%s)%s", errDamaged, d.bad, all, shared, advice)
+	return fmt.Errorf("%w: see above for what to do (%d of %d stores%s)%s", app.ErrDamaged, d.bad, all, shared, advice)
 }
 
 // checkShared prints what is wrong with what all stores share, and reports whether
 // there is something.
-func (a *app) checkShared(ctx context.Context, lib *backend.Library) (found bool, err error) {
+func checkShared(ctx context.Context, a *app.App, lib *backend.Library) (found bool, err error) {
 	var printErr error
 	err = lib.CheckShared(ctx, func(p memory.Problem) {
 		found = true
-		if err := a.printProblem("", p); printErr == nil {
+		if err := printProblem(a, "", p); printErr == nil {
 			printErr = err
 		}
 	})
 	return found, errors.Join(err, printErr)
 }
 
-func (c *fsckCmd) rebuild(ctx context.Context, a *app, at *backend.Location) error {
+func (c *fsckCmd) rebuild(ctx context.Context, a *app.App, at *backend.Location) error {
 	if at.Recovery.Rebuild == nil {
-		return usagef("%v: the index of an embedded store stands in one file with its records; there is nothing to rebuild it from but a backup", at)
+		return app.Usagef("%v: the index of an embedded store stands in one file with its records; there is nothing to rebuild it from but a backup", at)
 	}
 	bar := a.Progress("rebuild")
 	err := at.Recovery.Rebuild(ctx, c.Store, bar.Show)
@@ -200,7 +199,7 @@ func (c *fsckCmd) stores(ctx context.Context, lib *backend.Library) ([]versionlo
 }
 
 // check verifies one store and prints what it finds.
-func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s versionlog.Store, lost []backend.Loss) (fsckJSON, error) {
+func (c *fsckCmd) check(ctx context.Context, a *app.App, lib *backend.Library, s versionlog.Store, lost []backend.Loss) (fsckJSON, error) {
 	if err := checkNoted(c.noted, s); err != nil {
 		return fsckJSON{}, err
 	}
@@ -219,8 +218,8 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s ver
 		}
 		out.unproved = out.unproved || p.Kind == memory.ProblemHistory
 		bar.Clear()
-		p.Do = adviseProblem(lib.Location, s.Slug, p)
-		if err := a.printProblem(s.Slug, p); printErr == nil {
+		p.Do = app.AdviseProblem(lib.Location, s.Slug, p)
+		if err := printProblem(a, s.Slug, p); printErr == nil {
 			printErr = err
 		}
 	}
@@ -248,7 +247,7 @@ func (c *fsckCmd) check(ctx context.Context, a *app, lib *backend.Library, s ver
 	}
 	out.Commits, out.Versions, out.Memories, out.Blobs, out.Bytes = sum.Commits, sum.Versions, sum.Memories, sum.Blobs, sum.Bytes
 	bar.Clear()
-	return out, a.printFsck(out)
+	return out, printFsck(a, out)
 }
 
 // look verifies what a store says, and beside it how its log keeps that; what is repaired is looked
@@ -282,7 +281,7 @@ func (c *fsckCmd) look(ctx context.Context, lib *backend.Library, st *memory.Sto
 
 // printProblem writes a finding at once, in one line. Without a store it is of what
 // all share.
-func (a *app) printProblem(store string, p memory.Problem) error {
+func printProblem(a *app.App, store string, p memory.Problem) error {
 	if a.JSON {
 		if err := a.PrintJSON(problemJSON{
 			Type: "problem", Store: store, Kind: string(p.Kind), Finding: string(p.Finding), Subject: p.Subject, Problem: p.What, Advice: p.Do, Repaired: p.Repaired,
@@ -302,7 +301,7 @@ func (a *app) printProblem(store string, p memory.Problem) error {
 	return a.Out.Flush()
 }
 
-func (a *app) printFsck(f fsckJSON) error {
+func printFsck(a *app.App, f fsckJSON) error {
 	if a.JSON {
 		return a.PrintJSON(f)
 	}

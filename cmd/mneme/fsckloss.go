@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
 	"mneme/finding"
 	"mneme/internal/quote"
@@ -28,7 +29,7 @@ func lossProblem(l backend.Loss) memory.Problem {
 
 // losses returns what is missing of the stores that are to be checked, unless it is
 // to be missed no more.
-func (c *fsckCmd) losses(ctx context.Context, a *app, at *backend.Location) ([]backend.Loss, error) {
+func (c *fsckCmd) losses(ctx context.Context, a *app.App, at *backend.Location) ([]backend.Loss, error) {
 	if at.Recovery.Losses == nil {
 		return nil, nil
 	}
@@ -43,7 +44,7 @@ func (c *fsckCmd) losses(ctx context.Context, a *app, at *backend.Location) ([]b
 		return nil, err
 	}
 	for _, l := range lost {
-		if err := a.printAccepted(l, kept); err != nil {
+		if err := printAccepted(a, l, kept); err != nil {
 			return nil, err
 		}
 	}
@@ -53,7 +54,7 @@ func (c *fsckCmd) losses(ctx context.Context, a *app, at *backend.Location) ([]b
 // witnessed compares a store with what this machine has seen of it, and reports the
 // difference, or accepts it with --accept-loss. A loss that the backend has told of
 // is not reported again.
-func (c *fsckCmd) witnessed(ctx context.Context, a *app, lib *backend.Library, s versionlog.Store, lost []backend.Loss, report func(memory.Problem)) error {
+func (c *fsckCmd) witnessed(ctx context.Context, a *app.App, lib *backend.Library, s versionlog.Store, lost []backend.Loss, report func(memory.Problem)) error {
 	missing, changed, err := lib.Seen(ctx, s)
 	if err != nil {
 		return err
@@ -73,7 +74,7 @@ func (c *fsckCmd) witnessed(ctx context.Context, a *app, lib *backend.Library, s
 	case behind != nil: // nothing is to be accepted
 		report(memory.Problem{Kind: problemLoss, Finding: finding.LossIndex, Subject: "store", What: missing, Do: "the records say something else than the index: " + doIndex(lib.Location)})
 	case c.AcceptLoss:
-		return errors.Join(lib.Accept(ctx, s), a.printAccepted(backend.Loss{Store: s, What: missing}, ""), a.Out.Flush())
+		return errors.Join(lib.Accept(ctx, s), printAccepted(a, backend.Loss{Store: s, What: missing}, ""), a.Out.Flush())
 	default:
 		report(memory.Problem{
 			Kind: problemLoss, Finding: finding.LossSeen, Subject: "store", What: missing,
@@ -83,7 +84,7 @@ func (c *fsckCmd) witnessed(ctx context.Context, a *app, lib *backend.Library, s
 	return nil
 }
 
-func (a *app) printAccepted(l backend.Loss, kept string) error {
+func printAccepted(a *app.App, l backend.Loss, kept string) error {
 	if a.JSON {
 		return a.PrintJSON(struct {
 			Type  string `json:"type"`

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/forget"
 	"mneme/internal/bytesize"
 	"mneme/internal/plural"
@@ -42,15 +43,15 @@ Examples:
     mneme gc`
 }
 
-func (c *gcCmd) Run(ctx context.Context, a *app) error {
+func (c *gcCmd) Run(ctx context.Context, a *app.App) error {
 	if c.Grace < 0 {
-		return usagef("--grace %v: want a duration of 0 or more, such as 24h", c.Grace)
+		return app.Usagef("--grace %v: want a duration of 0 or more, such as 24h", c.Grace)
 	}
-	opts := writing
+	opts := app.Writing
 	if c.DryRun {
-		opts = reading
+		opts = app.Reading
 	}
-	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
+	return a.WithLibrary(ctx, opts, func(lib *backend.Library) error {
 		if err := lib.MayCollect(); err != nil {
 			return err
 		}
@@ -76,7 +77,7 @@ func (c *gcCmd) Run(ctx context.Context, a *app) error {
 			errs = append(errs, err)
 		}
 		for _, s := range stores {
-			st, err := openInfo(ctx, lib, s, opts)
+			st, err := app.OpenInfo(ctx, lib, s, opts)
 			if err == nil {
 				err = c.collect(ctx, a, lib, st)
 			}
@@ -142,7 +143,7 @@ type gcJSON struct {
 }
 
 // collect does all that is to be done for one store, and tells of it.
-func (c *gcCmd) collect(ctx context.Context, a *app, lib *backend.Library, st *memory.Store) error {
+func (c *gcCmd) collect(ctx context.Context, a *app.App, lib *backend.Library, st *memory.Store) error {
 	slug := st.Info().Slug
 	bar := a.Progress("gc " + slug)
 	defer bar.Clear()
@@ -169,7 +170,7 @@ func (c *gcCmd) collect(ctx context.Context, a *app, lib *backend.Library, st *m
 	bar.Clear()
 	err = errors.Join(errs...)
 	if err == nil && len(j.Left) > 0 {
-		err = errNotYet
+		err = app.ErrNotYet
 	}
 	if err != nil {
 		errs = []error{fmt.Errorf("gc %s: %w", slug, err)}
@@ -195,7 +196,7 @@ func (j *gcJSON) add(done *forget.Receipt) {
 	j.Left = append(j.Left, done.Left()...)
 }
 
-func (j *gcJSON) print(a *app) {
+func (j *gcJSON) print(a *app.App) {
 	verb := "erased"
 	if j.DryRun {
 		verb = "would be erased"
@@ -227,7 +228,7 @@ func (j *gcJSON) print(a *app) {
 }
 
 // printSpace says how much smaller the files of the library have become.
-func (c *gcCmd) printSpace(a *app, freed int64) error {
+func (c *gcCmd) printSpace(a *app.App, freed int64) error {
 	switch {
 	case a.JSON:
 		return a.PrintJSON(struct {

@@ -11,6 +11,7 @@ import (
 
 	"mneme/archive"
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
 	"mneme/internal/durable"
 	"mneme/internal/plural"
@@ -26,7 +27,7 @@ type importCmd struct {
 	Mode      string `enum:"new,replace,merge" default:"new" help:"What to do with a store that is there: new refuses it, replace puts this one in its place, merge adds what it has not. Default: new."`
 	Keep      string `placeholder:"FILE" help:"With --mode replace: a new file, to which the history that is replaced is exported first."`
 	KeepGoing bool   `help:"Import what is there of an archive that lacks contents, and name these."`
-	confirmFlag
+	app.ConfirmFlag
 	Force bool `help:"Replace a store though it is mounted on this machine."`
 }
 
@@ -64,9 +65,9 @@ type importJSON struct {
 	Kept      string `json:"kept,omitempty"`
 }
 
-func (c *importCmd) Run(ctx context.Context, a *app) error {
+func (c *importCmd) Run(ctx context.Context, a *app.App) error {
 	if (c.Keep != "") != (c.Mode == "replace") {
-		return usagef("--keep FILE goes with --mode replace, which wants it: the history that is replaced is exported there")
+		return app.Usagef("--keep FILE goes with --mode replace, which wants it: the history that is replaced is exported there")
 	}
 	slug := ""
 	if c.Store != "" {
@@ -87,19 +88,19 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 	defer bar.Clear()
 	read, err := archive.Open(ctx, file, size, bar.Show)
 	if err != nil {
-		return advised{fmt.Errorf("%s: %w", c.File, err)}
+		return app.Advised(fmt.Errorf("%s: %w", c.File, err))
 	}
 	bar.Clear()
 	for v := range read.Lost() {
-		a.warnLost(read.Manifest.Store.Slug, v)
+		warnLost(a, read.Manifest.Store.Slug, v)
 	}
-	opts := creating
+	opts := app.Creating
 	if c.Mode == "merge" {
-		opts = writing
+		opts = app.Writing
 	}
-	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
+	return a.WithLibrary(ctx, opts, func(lib *backend.Library) error {
 		done, err := archive.Import(ctx, lib.Library, read, &archive.ImportOptions{
-			Mode: archive.Mode(c.Mode), Slug: slug, Author: &memory.Author{Actor: userActor()}, KeepGoing: c.KeepGoing, Progress: bar.Show,
+			Mode: archive.Mode(c.Mode), Slug: slug, Author: &memory.Author{Actor: app.UserActor()}, KeepGoing: c.KeepGoing, Progress: bar.Show,
 			Marks: lib.ImportsDir(), Confirmed: c.Confirm,
 			Warn: func(f memory.SecretsFound) {
 				bar.Clear()
@@ -114,7 +115,7 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 		bar.Clear()
 		if err != nil {
 			if err = c.advise(err, read); done != nil && done.Replaced {
-				err = advised{fmt.Errorf("%w; what was there before is in %s", err, c.Keep)}
+				err = app.Advised(fmt.Errorf("%w; what was there before is in %s", err, c.Keep))
 			}
 			return err
 		}
@@ -124,7 +125,7 @@ func (c *importCmd) Run(ctx context.Context, a *app) error {
 
 // open opens the archive. What comes by a pipe goes to a file without a name first, since it
 // is verified before it is used.
-func (c *importCmd) open(a *app) (*os.File, int64, error) {
+func (c *importCmd) open(a *app.App) (*os.File, int64, error) {
 	f := a.In
 	if c.File != "-" {
 		var err error
@@ -140,7 +141,7 @@ func (c *importCmd) open(a *app) (*os.File, int64, error) {
 		return f, info.Size(), nil
 	}
 	if info.IsDir() {
-		return nil, 0, errors.Join(usagef("%s is a directory; want a file that `mneme export` has written", c.File), f.Close())
+		return nil, 0, errors.Join(app.Usagef("%s is a directory; want a file that `mneme export` has written", c.File), f.Close())
 	}
 	temp, err := archive.NewUnnamed()
 	if err != nil {
@@ -155,9 +156,9 @@ func (c *importCmd) open(a *app) (*os.File, int64, error) {
 
 // keep exports the history of a store to the file that is to keep it. A file that has it
 // already, from an import that was interrupted, will do.
-func (c *importCmd) keep(ctx context.Context, a *app, lib *backend.Library, s versionlog.Store) (tip versionlog.Tip, err error) {
+func (c *importCmd) keep(ctx context.Context, a *app.App, lib *backend.Library, s versionlog.Store) (tip versionlog.Tip, err error) {
 	if !c.Force {
-		if err := a.checkUnmounted(s, true); err != nil {
+		if err := a.CheckUnmounted(s, true); err != nil {
 			return tip, err
 		}
 	}
@@ -184,7 +185,7 @@ func (c *importCmd) keep(ctx context.Context, a *app, lib *backend.Library, s ve
 	}
 	kept, err := archive.Open(ctx, f, info.Size(), nil)
 	if err != nil || kept.Manifest.Store.ID != s.ID || kept.Manifest.Kind != archive.History {
-		return tip, errors.Join(usagef("%s is there, and has not the history of store %s; name a new file", c.Keep, s.Slug), err)
+		return tip, errors.Join(app.Usagef("%s is there, and has not the history of store %s; name a new file", c.Keep, s.Slug), err)
 	}
 	if err := c.checkKept(ctx, lib, s, kept); err != nil {
 		return tip, err
@@ -206,14 +207,14 @@ func (c *importCmd) checkKept(ctx context.Context, lib *backend.Library, s versi
 		case err != nil:
 			return err
 		case !gone:
-			return usagef("%s lacks content %.12s, which store %s has; name a new file", c.Keep, d, s.Slug)
+			return app.Usagef("%s lacks content %.12s, which store %s has; name a new file", c.Keep, d, s.Slug)
 		}
 	}
 	return nil
 }
 
 // keepNew exports the history of a store to a new file, which is there when all of it is.
-func (c *importCmd) keepNew(ctx context.Context, a *app, lib *backend.Library, s versionlog.Store, path string) error {
+func (c *importCmd) keepNew(ctx context.Context, a *app.App, lib *backend.Library, s versionlog.Store, path string) error {
 	st, err := lib.Open(ctx, s.ID, nil)
 	if err != nil {
 		return err
@@ -222,7 +223,7 @@ func (c *importCmd) keepNew(ctx context.Context, a *app, lib *backend.Library, s
 	defer bar.Clear()
 	err = writeNew(path, func(f *os.File) error {
 		_, err := archive.Export(ctx, st, f, &archive.ExportOptions{
-			KeepGoing: c.KeepGoing, Progress: bar.Show, Lost: func(v versionlog.Version) { a.warnLost(s.Slug, v) },
+			KeepGoing: c.KeepGoing, Progress: bar.Show, Lost: func(v versionlog.Version) { warnLost(a, s.Slug, v) },
 		})
 		return err
 	})
@@ -237,27 +238,27 @@ func (c *importCmd) advise(err error, read *archive.Archive) error {
 	word := term.ShellWord(c.File)
 	switch {
 	case errors.Is(err, archive.ErrTaken):
-		return advised{fmt.Errorf("%w; `mneme import %s NAME` makes another of that name, unless it is the same store; `--mode merge` adds what the archive has to the one that is there; `--mode replace --keep FILE` puts it in its place", err, word)}
+		return app.Advised(fmt.Errorf("%w; `mneme import %s NAME` makes another of that name, unless it is the same store; `--mode merge` adds what the archive has to the one that is there; `--mode replace --keep FILE` puts it in its place", err, word))
 	case errors.Is(err, backend.ErrLeft):
 		id := read.Manifest.Store.ID
-		return advised{fmt.Errorf("%w; `mneme store delete %s --yes` removes the rest, and then the import goes on when it is run again", err, id)}
+		return app.Advised(fmt.Errorf("%w; `mneme store delete %s --yes` removes the rest, and then the import goes on when it is run again", err, id))
 	case errors.Is(err, archive.ErrBeginning):
-		return advised{fmt.Errorf("%w; `--mode replace --keep FILE` adds the rest to it, and keeps no file; if an import from elsewhere has left it, `mneme store delete %s --yes` makes room for it", err, read.Manifest.Store.ID)}
+		return app.Advised(fmt.Errorf("%w; `--mode replace --keep FILE` adds the rest to it, and keeps no file; if an import from elsewhere has left it, `mneme store delete %s --yes` makes room for it", err, read.Manifest.Store.ID))
 	case errors.Is(err, archive.ErrAhead):
-		return advised{fmt.Errorf("%w; nothing is to be imported", err)}
+		return app.Advised(fmt.Errorf("%w; nothing is to be imported", err))
 	case errors.Is(err, archive.ErrInUse):
-		return advised{fmt.Errorf("%w; end what writes to it, and archive it: `mneme store archive %s`", err, read.Manifest.Store.Slug)}
+		return app.Advised(fmt.Errorf("%w; end what writes to it, and archive it: `mneme store archive %s`", err, read.Manifest.Store.Slug))
 	case errors.Is(err, archive.ErrIncomplete):
-		return advised{fmt.Errorf("%w; --keep-going imports the rest", err)}
+		return app.Advised(fmt.Errorf("%w; --keep-going imports the rest", err))
 	case errors.Is(err, versionlog.ErrTooLarge), errors.Is(err, versionlog.ErrErasedHistory):
-		return advised{fmt.Errorf("%w; this history cannot be kept here; `mneme import %s NAME --mode merge` takes what is there at its end into a store that is here", err, word)}
+		return app.Advised(fmt.Errorf("%w; this history cannot be kept here; `mneme import %s NAME --mode merge` takes what is there at its end into a store that is here", err, word))
 	case errors.Is(err, versionlog.ErrNotFound) && c.Mode == "merge":
-		return advised{fmt.Errorf("%w; `mneme import %s` makes the store", err, word)}
+		return app.Advised(fmt.Errorf("%w; `mneme import %s` makes the store", err, word))
 	}
 	return err
 }
 
-func (c *importCmd) print(ctx context.Context, a *app, lib *backend.Library, done *archive.Imported) error {
+func (c *importCmd) print(ctx context.Context, a *app.App, lib *backend.Library, done *archive.Imported) error {
 	st, err := lib.Open(ctx, done.Store.ID, nil)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
 	"mneme/internal/quote"
 	"mneme/memory"
@@ -52,14 +53,14 @@ Examples:
     mneme key create operator --admin`
 }
 
-func (c *keyCreateCmd) Run(ctx context.Context, a *app) error {
+func (c *keyCreateCmd) Run(ctx context.Context, a *app.App) error {
 	k := &wantedKey{label: c.Label, expires: time.Duration(c.Expires)}
 	if c.Admin {
 		c.All = access.Admin.String()
 	}
 	if c.All != "" {
 		if err := k.everywhere.UnmarshalText([]byte(c.All)); err != nil {
-			return usagef("--all: %v", err)
+			return app.Usagef("--all: %v", err)
 		}
 	}
 	for _, text := range c.Grant {
@@ -69,12 +70,12 @@ func (c *keyCreateCmd) Run(ctx context.Context, a *app) error {
 		}
 		k.grants = append(k.grants, wantedGrant{store, right})
 	}
-	return a.withKeys(ctx, func(_ *backend.Library, keys keyring) error {
+	return withKeys(ctx, a, func(_ *backend.Library, keys keyring) error {
 		key, err := keys.create(ctx, k)
 		if err != nil {
 			return err
 		}
-		return a.printSecret(&key)
+		return printSecret(a, &key)
 	})
 }
 
@@ -90,14 +91,14 @@ func parseGrant(text string) (store string, right access.Right, err error) {
 		return store, right, nil
 	}
 	if right.UnmarshalText([]byte(word)) != nil || right == access.None {
-		return store, right, usagef("--grant %q: want STORE, or STORE:RIGHT with the right read, write or admin", text)
+		return store, right, app.Usagef("--grant %q: want STORE, or STORE:RIGHT with the right read, write or admin", text)
 	}
 	return store, right, nil
 }
 
 // printSecret prints a key with its secret, which alone is what standard output has for a
 // program that reads one line.
-func (a *app) printSecret(key *manage.KeyJSON) error {
+func printSecret(a *app.App, key *manage.KeyJSON) error {
 	if a.JSON {
 		return a.PrintJSON(key)
 	}
@@ -107,10 +108,10 @@ func (a *app) printSecret(key *manage.KeyJSON) error {
 }
 
 // withKeys opens the library and its keys for the time of do.
-func (a *app) withKeys(ctx context.Context, do func(*backend.Library, keyring) error) error {
-	return a.withLibrary(ctx, writing, func(lib *backend.Library) error {
+func withKeys(ctx context.Context, a *app.App, do func(*backend.Library, keyring) error) error {
+	return a.WithLibrary(ctx, app.Writing, func(lib *backend.Library) error {
 		if open := lib.Location.Server; open != nil {
-			opts := writing
+			opts := app.Writing
 			server, err := open(&opts)
 			if err != nil {
 				return err
@@ -118,7 +119,7 @@ func (a *app) withKeys(ctx context.Context, do func(*backend.Library, keyring) e
 			defer server.Close()
 			return do(lib, servedKeys{server})
 		}
-		keys, err := access.OpenRegistry(ctx, lib.Library, &access.RegistryOptions{Author: &memory.Author{Actor: userActor()}})
+		keys, err := access.OpenRegistry(ctx, lib.Library, &access.RegistryOptions{Author: &memory.Author{Actor: app.UserActor()}})
 		if err != nil {
 			return err
 		}
@@ -138,8 +139,8 @@ Examples:
     mneme key list --json`
 }
 
-func (c *keyListCmd) Run(ctx context.Context, a *app) error {
-	return a.withKeys(ctx, func(lib *backend.Library, keys keyring) error {
+func (c *keyListCmd) Run(ctx context.Context, a *app.App) error {
+	return withKeys(ctx, a, func(lib *backend.Library, keys keyring) error {
 		all, err := keys.keys(ctx)
 		if err != nil {
 			return err
@@ -191,8 +192,8 @@ func rightsText(ctx context.Context, lib *backend.Library, k *manage.KeyJSON) st
 }
 
 // changed does something to the key, and has told say what was done.
-func (r *keyRef) changed(ctx context.Context, a *app, how keyChange, told func(*manage.KeyJSON) error) error {
-	return a.withKeys(ctx, func(_ *backend.Library, keys keyring) error {
+func (r *keyRef) changed(ctx context.Context, a *app.App, how keyChange, told func(*manage.KeyJSON) error) error {
+	return withKeys(ctx, a, func(_ *backend.Library, keys keyring) error {
 		k, err := r.find(ctx, keys)
 		if err == nil {
 			k, err = keys.change(ctx, k.ID, how)
@@ -205,7 +206,7 @@ func (r *keyRef) changed(ctx context.Context, a *app, how keyChange, told func(*
 }
 
 // on does something to the key, and says in a word what was done.
-func (r *keyRef) on(ctx context.Context, a *app, how keyChange, done string) error {
+func (r *keyRef) on(ctx context.Context, a *app.App, how keyChange, done string) error {
 	return r.changed(ctx, a, how, func(k *manage.KeyJSON) error {
 		if a.JSON {
 			return a.PrintJSON(k)
@@ -225,8 +226,8 @@ Examples:
     mneme key show laptop`
 }
 
-func (c *keyShowCmd) Run(ctx context.Context, a *app) error {
-	return a.withKeys(ctx, func(lib *backend.Library, keys keyring) error {
+func (c *keyShowCmd) Run(ctx context.Context, a *app.App) error {
+	return withKeys(ctx, a, func(lib *backend.Library, keys keyring) error {
 		k, err := c.find(ctx, keys)
 		if err != nil {
 			return err
@@ -261,7 +262,7 @@ Examples:
     mneme key disable laptop`
 }
 
-func (c *keyDisableCmd) Run(ctx context.Context, a *app) error {
+func (c *keyDisableCmd) Run(ctx context.Context, a *app.App) error {
 	return c.on(ctx, a, disableKey, "disabled")
 }
 
@@ -275,7 +276,7 @@ Examples:
     mneme key enable laptop`
 }
 
-func (c *keyEnableCmd) Run(ctx context.Context, a *app) error {
+func (c *keyEnableCmd) Run(ctx context.Context, a *app.App) error {
 	return c.on(ctx, a, enableKey, "enabled")
 }
 
@@ -289,8 +290,8 @@ Examples:
     mneme key rotate laptop`
 }
 
-func (c *keyRotateCmd) Run(ctx context.Context, a *app) error {
-	return c.changed(ctx, a, rotateKey, a.printSecret)
+func (c *keyRotateCmd) Run(ctx context.Context, a *app.App) error {
+	return c.changed(ctx, a, rotateKey, func(key *manage.KeyJSON) error { return printSecret(a, key) })
 }
 
 type keyDeleteCmd struct{ keyRef }
@@ -303,7 +304,7 @@ Examples:
     mneme key delete laptop`
 }
 
-func (c *keyDeleteCmd) Run(ctx context.Context, a *app) error {
+func (c *keyDeleteCmd) Run(ctx context.Context, a *app.App) error {
 	return c.on(ctx, a, deleteKey, "deleted")
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/server/access"
 	"mneme/server/manage"
 )
@@ -58,7 +59,7 @@ func (o *ownKeys) change(ctx context.Context, id string, how keyChange) (manage.
 
 func (o *ownKeys) session(ctx context.Context, ref *keyRef, wanted access.Session, stores []manage.Wanted) (*manage.SessionJSON, error) {
 	if ref == nil {
-		return nil, usagef("name the key with which the token is to be made")
+		return nil, app.Usagef("name the key with which the token is to be made")
 	}
 	found, err := ref.find(ctx, o)
 	if err != nil {

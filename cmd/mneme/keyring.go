@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"mneme/cmd/mneme/app"
 	"mneme/server/access"
 	"mneme/server/manage"
 	"mneme/versionlog"
@@ -69,7 +70,7 @@ func (r *keyRef) find(ctx context.Context, keys keyring) (found manage.KeyJSON, 
 		}
 	}
 	if len(ids) > 1 {
-		return found, usagef("several keys have the label %q; name one by its id: %s", r.Key, strings.Join(ids, ", "))
+		return found, app.Usagef("several keys have the label %q; name one by its id: %s", r.Key, strings.Join(ids, ", "))
 	}
 	if found.ID == "" {
 		return found, fmt.Errorf("key %q: %w", r.Key, versionlog.ErrNotFound)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/server/access"
 	"mneme/server/manage"
 )
@@ -54,7 +55,7 @@ func (s servedKeys) change(ctx context.Context, id string, how keyChange) (k man
 
 func (s servedKeys) session(ctx context.Context, ref *keyRef, wanted access.Session, stores []manage.Wanted) (*manage.SessionJSON, error) {
 	if ref != nil {
-		return nil, usagef("a server makes tokens with the key of whoever asks it; leave out %q", ref.Key)
+		return nil, app.Usagef("a server makes tokens with the key of whoever asks it; leave out %q", ref.Key)
 	}
 	type resource struct {
 		Name   string `json:"name"`

@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/internal/quote"
 	"mneme/jsonview"
 	"mneme/memory"
@@ -39,7 +41,7 @@ type operation string
 
 // UnmarshalText reads the name of an operation.
 func (o *operation) UnmarshalText(text []byte) error {
-	if _, known := opColors[versionlog.Op(text)]; !known {
+	if _, known := view.OpColors[versionlog.Op(text)]; !known {
 		return fmt.Errorf("%q: want created, modified, renamed or deleted", text)
 	}
 	*o = operation(text)
@@ -62,8 +64,8 @@ Examples:
     mneme log notes --grep 'Ship on Friday' -p`
 }
 
-func (c *logCmd) Run(ctx context.Context, a *app) error {
-	p, err := parseDir(c.Place)
+func (c *logCmd) Run(ctx context.Context, a *app.App) error {
+	p, err := app.ParseDir(c.Place)
 	if err != nil {
 		return err
 	}
@@ -71,11 +73,11 @@ func (c *logCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
-		if err := a.Page(func() error { return c.print(ctx, a, st, p.path, q) }); err != nil {
-			return explainMissing(ctx, st, p.path, err)
+	return a.WithPlace(ctx, p, app.Reading, func(st *memory.Store) error {
+		if err := a.Page(func() error { return c.print(ctx, a, st, p.Path, q) }); err != nil {
+			return app.ExplainMissing(ctx, st, p.Path, err)
 		}
-		return a.warnUnread(*q.Unread)
+		return view.WarnUnread(a, *q.Unread)
 	})
 }
 
@@ -85,26 +87,26 @@ func (c *logCmd) query() (q memory.Query, err error) {
 	now := time.Now()
 	if c.Since != "" {
 		if q.From, _, err = memory.ParseTime(c.Since, now); err != nil {
-			return q, usagef("--since: %w", err)
+			return q, app.Usagef("--since: %w", err)
 		}
 	}
 	if c.Until != "" {
 		if _, q.To, err = memory.ParseTime(c.Until, now); err != nil {
-			return q, usagef("--until: %w", err)
+			return q, app.Usagef("--until: %w", err)
 		}
 	}
 	return q, nil
 }
 
 // limit is how many to show; 0 is all.
-func (c *logCmd) limit(a *app) int {
+func (c *logCmd) limit(a *app.App) int {
 	if c.N == 0 && !c.All && a.IsTerminal && !a.JSON {
 		return screenful
 	}
 	return int(c.N)
 }
 
-func (c *logCmd) print(ctx context.Context, a *app, st *memory.Store, path string, q memory.Query) error {
+func (c *logCmd) print(ctx context.Context, a *app.App, st *memory.Store, path string, q memory.Query) error {
 	bar := a.Progress("log " + st.Info().Slug)
 	q.Progress = func(done, total int) { bar.Show("commits", done, total) }
 	entries, subject, err := c.entries(ctx, st, path, q)
@@ -147,12 +149,12 @@ func (c *logCmd) entries(ctx context.Context, st *memory.Store, path string, q m
 	if path == "/" {
 		return st.LogDir(ctx, path, q), "PATH", nil
 	}
-	memoryPath, from, err := splitVersion(ctx, st, path)
+	memoryPath, from, err := app.SplitVersion(ctx, st, path)
 	if err != nil {
 		return nil, "", err
 	}
 	if from == "" {
-		isDir, err := meansDir(ctx, st, c.Place, path)
+		isDir, err := app.MeansDir(ctx, st, c.Place, path)
 		if err != nil {
 			return nil, "", err
 		}
@@ -168,7 +170,7 @@ func (c *logCmd) entries(ctx context.Context, st *memory.Store, path string, q m
 // logPrinter prints entries as they come, with what their versions changed if that is asked for.
 type logPrinter struct {
 	ctx         context.Context
-	a           *app
+	a           *app.App
 	st          *memory.Store
 	patch, stat bool
 	table       *term.Table
@@ -217,7 +219,7 @@ func (l *logPrinter) rows(e memory.Entry) {
 		l.table.Add(eventRow(e.Commit)...)
 	}
 	for i, v := range e.Versions {
-		row := logRow(v, logPath(&v))
+		row := logRow(v, view.LogPath(&v))
 		if i > 0 { // the commit's own columns once are enough
 			row[0], row[1], row[4], row[6] = "", "", "", ""
 		}
@@ -240,13 +242,13 @@ func (l *logPrinter) changes(e memory.Entry) error {
 	for i := range e.Versions {
 		v := &e.Versions[i]
 		if i == 0 {
-			l.head(strconv.FormatUint(v.Seq, 10), term.LocalTime(v.Time), actorName(v.Actor), v.Session, v.Message)
+			l.head(strconv.FormatUint(v.Seq, 10), term.LocalTime(v.Time), view.ActorName(v.Actor), v.Session, v.Message)
 		}
 		diff, gone, readable, err := l.diff(v)
 		if err != nil {
 			return err
 		}
-		line := l.a.Paint(opColors[v.Op], string(v.Op)) + "  " + quote.Text(logPath(v))
+		line := l.a.Paint(view.OpColors[v.Op], string(v.Op)) + "  " + quote.Text(view.LogPath(v))
 		switch {
 		case !readable:
 			line += "  (content gone)"
@@ -347,7 +349,7 @@ func newLogTable(subject string) *term.Table {
 		Spare: spare, Shrink: []string{"MESSAGE", "BY", subject}, Paths: []string{"PATH"},
 		Color: func(column, text string) string {
 			if column == "CHANGE" {
-				return opColors[versionlog.Op(text)]
+				return view.OpColors[versionlog.Op(text)]
 			}
 			return ""
 		},
@@ -361,13 +363,13 @@ func eventRow(c *versionlog.Commit) []string {
 	case versionlog.EventUpdated:
 		said = eventFields(c.Event)
 	case versionlog.EventRetention:
-		said = []string{"erased " + versionCount(len(c.Event.ErasedVersions())), "the store keeps " + c.Event.Rule().String()}
+		said = []string{"erased " + view.VersionCount(len(c.Event.ErasedVersions())), "the store keeps " + c.Event.Rule().String()}
 	}
 	if c.Message != "" {
 		said = append(said, c.Message)
 	}
 	return []string{
-		strconv.FormatUint(c.Seq, 10), term.LocalTime(c.Time), eventChange(c.Event), "-", actorName(c.Actor), "-", strings.Join(said, ", "),
+		strconv.FormatUint(c.Seq, 10), term.LocalTime(c.Time), eventChange(c.Event), "-", view.ActorName(c.Actor), "-", strings.Join(said, ", "),
 	}
 }
 
@@ -390,5 +392,5 @@ func logRow(v versionlog.Version, subject string) []string {
 	if jsonview.HasContent(&v) {
 		size = strconv.FormatInt(v.Size, 10)
 	}
-	return []string{strconv.FormatUint(v.Seq, 10), term.LocalTime(v.Time), string(v.Op), subject, actorName(v.Actor), size, v.Message}
+	return []string{strconv.FormatUint(v.Seq, 10), term.LocalTime(v.Time), string(v.Op), subject, view.ActorName(v.Actor), size, v.Message}
 }

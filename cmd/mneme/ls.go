@@ -6,7 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -26,18 +28,18 @@ func (c *lsCmd) Help() string {
     mneme ls -r notes --json`
 }
 
-func (c *lsCmd) Run(ctx context.Context, a *app) error {
-	p, err := parseDir(c.Place)
+func (c *lsCmd) Run(ctx context.Context, a *app.App) error {
+	p, err := app.ParseDir(c.Place)
 	if err != nil {
 		return err
 	}
-	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
+	return a.WithPlace(ctx, p, app.Reading, func(st *memory.Store) error {
 		entries, err := c.entries(ctx, st, p)
 		switch {
 		case err != nil:
 			return err
 		case a.JSON:
-			return printEntriesJSON(a, st.Info().ID, p.path, entries)
+			return printEntriesJSON(a, st.Info().ID, p.Path, entries)
 		case c.Long && len(entries) > 0:
 			printEntriesLong(a, entries)
 		case !c.Long:
@@ -55,11 +57,11 @@ type entry struct {
 	head *versionlog.Version
 }
 
-func (c *lsCmd) entries(ctx context.Context, st *memory.Store, p place) ([]entry, error) {
+func (c *lsCmd) entries(ctx context.Context, st *memory.Store, p app.Place) ([]entry, error) {
 	var entries []entry
 	empty := false // a directory that is there, with nothing in it
-	base := strings.TrimSuffix(p.path, "/") + "/"
-	for v, err := range st.Tree(ctx, p.path) {
+	base := strings.TrimSuffix(p.Path, "/") + "/"
+	for v, err := range st.Tree(ctx, p.Path) {
 		if err != nil {
 			return nil, err
 		}
@@ -82,17 +84,17 @@ func (c *lsCmd) entries(ctx context.Context, st *memory.Store, p place) ([]entry
 			entries = append(entries, entry{name: dir + "/"})
 		}
 	}
-	if entries == nil && p.path != "/" && !empty {
+	if entries == nil && p.Path != "/" && !empty {
 		return nil, fmt.Errorf("%s: %w", p, versionlog.ErrNotFound)
 	}
 	return entries, nil
 }
 
-func printEntriesJSON(a *app, storeID, dir string, entries []entry) error {
+func printEntriesJSON(a *app.App, storeID, dir string, entries []entry) error {
 	for _, e := range entries {
-		var value any = prefixJSON{Type: "memory_prefix", Path: strings.TrimSuffix(dir, "/") + "/" + e.name}
+		var value any = view.Prefix{Type: "memory_prefix", Path: strings.TrimSuffix(dir, "/") + "/" + e.name}
 		if e.head != nil {
-			value = newMemoryJSON(storeID, *e.head)
+			value = view.NewMemory(storeID, *e.head)
 		}
 		if err := a.PrintJSON(value); err != nil {
 			return err
@@ -101,7 +103,7 @@ func printEntriesJSON(a *app, storeID, dir string, entries []entry) error {
 	return nil
 }
 
-func printEntriesLong(a *app, entries []entry) {
+func printEntriesLong(a *app.App, entries []entry) {
 	t := &term.Table{Header: []string{"SIZE", "MODIFIED", "SEQ", "BY", "NAME"}, Right: []string{"SIZE", "SEQ"},
 		Shrink: []string{"BY", "NAME"}, Paths: []string{"NAME"}}
 	for _, e := range entries {
@@ -110,7 +112,7 @@ func printEntriesLong(a *app, entries []entry) {
 			continue
 		}
 		v := e.head
-		t.Add(strconv.FormatInt(v.Size, 10), term.LocalTime(v.Time), strconv.FormatUint(v.Seq, 10), actorName(v.Actor), e.name)
+		t.Add(strconv.FormatInt(v.Size, 10), term.LocalTime(v.Time), strconv.FormatUint(v.Seq, 10), view.ActorName(v.Actor), e.name)
 	}
 	a.PrintTable(t)
 }

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
+
+	"mneme/cmd/mneme/app"
 )
 
 type manCmd struct{}
@@ -18,29 +20,29 @@ Example:
     mneme man > mneme.1    (man ./mneme.1 shows it)`
 }
 
-func (c *manCmd) Run(a *app, parsed *kong.Context) error {
-	app := parsed.Model
-	a.Printf(".TH MNEME 1 \"\" \"mneme %s\"\n", roff(buildVersion()))
+func (c *manCmd) Run(a *app.App, parsed *kong.Context) error {
+	application := parsed.Model
+	a.Printf(".TH MNEME 1 \"\" \"mneme %s\"\n", roff(app.Version()))
 	a.Printf(".SH NAME\nmneme \\- versioned memory stores for AI agents, mounted as directories\n")
 	a.Printf(".SH SYNOPSIS\n.B mneme\n.I command\n[\\fIflags\\fR]\n.SH DESCRIPTION\n")
-	a.manText(app.Help)
+	manText(a, application.Help)
 	a.Printf(".SH FLAGS OF ALL COMMANDS\n")
-	a.manFlags(app.Node)
+	manFlags(a, application.Node)
 	a.Printf(".SH COMMANDS\n")
-	for _, leaf := range app.Leaves(true) {
+	for _, leaf := range application.Leaves(true) {
 		a.Printf(".SS %s\n", roff("mneme "+leaf.Summary()))
-		a.manText(leaf.Help)
-		a.manText(leaf.Detail)
+		manText(a, leaf.Help)
+		manText(a, leaf.Detail)
 		for _, argument := range leaf.Positional {
 			a.Printf(".TP\n\\fI%s\\fR\n%s\n", roff(argument.Name), roff(argument.Help))
 		}
-		a.manFlags(leaf)
+		manFlags(a, leaf)
 	}
 	return nil
 }
 
 // manText writes paragraphs; lines that are indented stay as they are.
-func (a *app) manText(text string) {
+func manText(a *app.App, text string) {
 	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		switch {
 		case paragraph == "":
@@ -52,7 +54,7 @@ func (a *app) manText(text string) {
 	}
 }
 
-func (a *app) manFlags(node *kong.Node) {
+func manFlags(a *app.App, node *kong.Node) {
 	for _, flag := range node.Flags {
 		if flag.Hidden || flag.Name == "help" && node.Parent != nil {
 			continue

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"mneme/cmd/mneme/app"
+	"mneme/cmd/mneme/sessions"
 	"mneme/cmd/mneme/term"
 	"mneme/mcp"
 	"mneme/session"
@@ -33,15 +35,15 @@ Examples:
     mneme mcp --store notes --store docs:ro --session agent-1 </dev/null`
 }
 
-func (c *mcpCmd) Run(ctx context.Context, a *app) error {
+func (c *mcpCmd) Run(ctx context.Context, a *app.App) error {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collectAt)
+		debug.SetGCPercent(sessions.CollectAt)
 	}
 	until, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	opts := tools.Options{Budget: session.NewBudget(int(c.Calls), 0)}
 	return c.withMemory(ctx, a, opts, func(m *tools.Memory) error {
-		s := mcp.New(m, &mcp.Options{Version: buildVersion(), Merge: c.OnConflict == "merge", Strict: c.isStrict(), Logger: c.logger()})
+		s := mcp.New(m, &mcp.Options{Version: app.Version(), Merge: c.OnConflict == "merge", Strict: c.IsStrict(), Logger: c.logger()})
 		defer s.Close()
 		stdout := os.NewFile(uintptr(a.Stdout), "stdout")
 		return s.ServeLines(until, interruptible(a.In, os.O_RDONLY), interruptible(stdout, os.O_WRONLY))

@@ -19,7 +19,11 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
+	"mneme/cmd/mneme/listen"
+	"mneme/cmd/mneme/sessions"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/daemon"
 	"mneme/errkind"
 	"mneme/fusefs"
@@ -27,14 +31,9 @@ import (
 	"mneme/note"
 )
 
-// collectAt is GOGC of a daemon that stays for days: its memory is an agent's
-// that has none left. In a small store that would be to collect every few
-// megabytes that a walk reads, so ballast, which is never touched and takes no
-// memory, stands in for some.
-const (
-	collectAt   = 50
-	ballastSize = 10 << 20
-)
+// ballastSize is the size of an allocation that is never touched and takes no memory. With
+// it, a small store is not collected after every few megabytes that a walk reads.
+const ballastSize = 10 << 20
 
 // minMaxMemory is how many bytes a mount has to hold at least, for a few open files.
 const minMaxMemory = 1 << 20
@@ -62,7 +61,7 @@ type mountCmd struct {
 	Exec        bool        `help:"Let programs be executed that are files of the mount."`
 	LogLevel    string      `enum:"auto,debug,info,warn,error" default:"auto" placeholder:"LEVEL" help:"From what level on the daemon logs: debug, info, warn or error. Default: warn on a terminal, else info."`
 
-	sharingFlags
+	sessions.SharingFlags
 
 	process daemon.Process // this one, if it serves the mount
 }
@@ -139,12 +138,12 @@ func (o owner) ids() (uid, gid uint32) {
 	return uint32(os.Getuid()), uint32(os.Getgid())
 }
 
-func (c *mountCmd) Run(ctx context.Context, a *app) error {
+func (c *mountCmd) Run(ctx context.Context, a *app.App) error {
 	switch {
 	case c.Replace:
 		return c.replace(a)
 	case len(c.Stores) == 0:
-		return usagef("which store? `mneme store list` lists them; `mneme mount STORE` mounts one")
+		return app.Usagef("which store? `mneme store list` lists them; `mneme mount STORE` mounts one")
 	case c.PrintPrompt:
 		return c.printPrompt(ctx, a)
 	}
@@ -153,7 +152,7 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := overwriteFreed(!c.Background && !c.Keep && parent == nil && link == nil); err != nil {
+	if err := sessions.OverwriteFreed(!c.Background && !c.Keep && parent == nil && link == nil); err != nil {
 		return err
 	}
 	if c.Background && parent == nil && link == nil {
@@ -162,28 +161,28 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 	if c.Keep && link == nil {
 		code, err := c.keep(ctx, a, parent)
 		if err != nil && parent != nil {
-			_ = term.WriteJSON(parent, newErrorReply(err)) // unless who serves has it, and says more
+			_ = term.WriteJSON(parent, app.NewErrorReply(err)) // unless who serves has it, and says more
 		}
 		if err != nil {
 			return err
 		}
-		a.exit(code) // who served has said why
+		a.Exit(code) // who served has said why
 	}
-	c.process = daemon.Process{At: c.At, Link: link, Log: newLogger(c.logLevel(parent == nil && a.ErrIsTerminal))}
+	c.process = daemon.Process{At: c.At, Link: link, Log: sessions.NewLogger(c.logLevel(parent == nil && a.ErrIsTerminal))}
 	if link != nil {
 		c.Session = link.Session()
 	}
 	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may end before the mount
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	kept, err := c.serve(ctx, a.url, func(m daemon.Mounted) error {
+	kept, err := c.serve(ctx, a.URL, func(m daemon.Mounted) error {
 		switch {
 		case link.TakesOver():
 			return nil
 		case parent != nil:
 			return daemon.ReplyMounted(parent, m)
 		default:
-			return a.printMounted(m, "Ctrl-C here ends it.")
+			return printMounted(a, m, "Ctrl-C here ends it.")
 		}
 	})
 	if errkind.Of(err) == errkind.Unavailable || errors.Is(err, backend.ErrCredential) { // which is temporary
@@ -191,10 +190,10 @@ func (c *mountCmd) Run(ctx context.Context, a *app) error {
 	}
 	switch {
 	case err != nil && parent != nil:
-		_ = term.WriteJSON(parent, newErrorReply(err)) // the log has it, too
+		_ = term.WriteJSON(parent, app.NewErrorReply(err)) // the log has it, too
 	case err == nil && parent == nil && !a.JSON:
 		a.Printf("\nThe mount has ended; what was written is saved.\n")
-		a.printLeft(kept)
+		view.PrintLeft(a, kept)
 	}
 	return err
 }
@@ -207,8 +206,8 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(daemon.Mou
 	if err != nil {
 		return nil, err
 	}
-	lib, err := openLibrary(ctx, url, backend.Options{
-		ReadOnly: allReadOnly(wanted), Refresh: time.Duration(c.Refresh),
+	lib, err := app.OpenLibrary(ctx, url, backend.Options{
+		ReadOnly: sessions.AllReadOnly(wanted), Refresh: time.Duration(c.Refresh),
 		CacheDir: c.CacheDir, CacheBytes: cmp.Or(int64(c.CacheSize), -1),
 	})
 	if err != nil {
@@ -220,7 +219,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(daemon.Mou
 			err = errors.Join(err, lib.Close())
 		}
 	}()
-	c.strictness.settle(lib)
+	c.Strictness.Settle(lib)
 	if c.process.Link == nil { // else the keeper has claimed the session
 		claim, err := c.claim(ctx, url, lib, wanted)
 		if err != nil {
@@ -239,7 +238,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(daemon.Mou
 		return nil, err
 	}
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collectAt)
+		debug.SetGCPercent(sessions.CollectAt)
 		defer runtime.KeepAlive(make([]byte, ballastSize))
 	}
 	syscall.Umask(0) // the modes that callers ask for have been through theirs
@@ -253,7 +252,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(daemon.Mou
 	if err != nil {
 		return nil, errors.Join(err, server.Close(), c.process.RemoveMade())
 	}
-	defer func() { err = errors.Join(err, metrics.close()) }()
+	defer func() { err = errors.Join(err, metrics.Close()) }()
 	if err := ready(announced); err != nil {
 		return nil, errors.Join(err, server.Close(), c.process.RemoveMade())
 	}
@@ -261,7 +260,7 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(daemon.Mou
 	if c.process.Link.TakesOver() {
 		what = "taken over"
 	}
-	c.process.Log.Info(what, "version", buildVersion(), "pid", os.Getpid(), "dir", dir, "stores", wanted, "session", c.Session)
+	c.process.Log.Info(what, "version", app.Version(), "pid", os.Getpid(), "dir", dir, "stores", wanted, "session", c.Session)
 	c.process.TellService(daemon.ServiceReady)
 	defer c.noteCaller(ctx, lib, wanted)()
 	c.process.Log.Info("ending", "cause", c.process.AwaitEnd(ctx, server))
@@ -283,19 +282,19 @@ func (c *mountCmd) serve(ctx context.Context, url *string, ready func(daemon.Mou
 
 // claim has session and stores be as the credential allows, and claims the session of a mount that
 // can write. A nil file is no claim.
-func (c *mountCmd) claim(ctx context.Context, url *string, lib *backend.Library, wanted []wantedStore) (*os.File, error) {
+func (c *mountCmd) claim(ctx context.Context, url *string, lib *backend.Library, wanted []sessions.WantedStore) (*os.File, error) {
 	if err := c.obey(ctx, lib, wanted); err != nil {
 		return nil, err
 	}
-	return claimWanted(url, c.Session, wanted)
+	return sessions.ClaimWanted(url, c.Session, wanted)
 }
 
 // obey has session and stores be as the credential allows.
-func (c *mountCmd) obey(ctx context.Context, lib *backend.Library, wanted []wantedStore) (err error) {
-	if c.Session, err = ownSession(lib, c.Session); err != nil {
+func (c *mountCmd) obey(ctx context.Context, lib *backend.Library, wanted []sessions.WantedStore) (err error) {
+	if c.Session, err = sessions.OwnSession(lib, c.Session); err != nil {
 		return err
 	}
-	return obeyCredential(ctx, lib, wanted)
+	return sessions.ObeyCredential(ctx, lib, wanted)
 }
 
 // logLevel returns the level from which the daemon logs.
@@ -314,9 +313,9 @@ func (c *mountCmd) options(lib *backend.Library) *fusefs.Options {
 	uid, gid := c.Owner.ids()
 	return &fusefs.Options{
 		UID: uid, GID: gid, Mode: uint32(c.Mode), Exec: c.Exec, BeforeServing: c.process.DropPrivileges, Session: c.Session, Logger: c.process.Log, Keeper: c.process.Link.KeeperID(), Flat: c.Flat,
-		Status: func() []string { return statusLines(lib) }, Strict: c.isStrict(), Merge: c.OnConflict == "merge", ConflictErrno: conflictErrnos[c.ConflictErrno],
-		Conflicts: lib.Conflicts, MaxMemory: int64(c.MaxMemory), Advise: adviseMount, Note: c.note(),
-		Event: eventLine, Notifier: notifier,
+		Status: func() []string { return statusLines(lib) }, Strict: c.IsStrict(), Merge: c.OnConflict == "merge", ConflictErrno: sessions.ConflictErrnos[c.ConflictErrno],
+		Conflicts: lib.Conflicts, MaxMemory: int64(c.MaxMemory), Advise: app.AdviseMount, Note: c.note(),
+		Event: view.EventLine, Notifier: notifier,
 	}
 }
 
@@ -333,12 +332,12 @@ func (c *mountCmd) note() func(note.Mount) string {
 		if err == nil {
 			m.Path = filepath.Join(dir, m.Path)
 		}
-		return note.Text([]note.Mount{m}, c.noteOptions())
+		return note.Text([]note.Mount{m}, c.NoteOptions())
 	}
 }
 
 // printPrompt prints what to tell an agent about the mount.
-func (c *mountCmd) printPrompt(ctx context.Context, a *app) error {
+func (c *mountCmd) printPrompt(ctx context.Context, a *app.App) error {
 	wanted, err := c.check()
 	if err != nil {
 		return err
@@ -347,11 +346,11 @@ func (c *mountCmd) printPrompt(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.withLibrary(ctx, reading, func(lib *backend.Library) error {
+	return a.WithLibrary(ctx, app.Reading, func(lib *backend.Library) error {
 		if err := c.obey(ctx, lib, wanted); err != nil {
 			return err
 		}
-		c.strictness.settle(lib)
+		c.Strictness.Settle(lib)
 		stores, err := c.openStores(ctx, lib, wanted)
 		if err != nil {
 			return err
@@ -360,50 +359,50 @@ func (c *mountCmd) printPrompt(ctx context.Context, a *app) error {
 		for _, st := range stores {
 			mounts = append(mounts, note.Mount{Path: daemon.StoreDir(dir, c.Flat, st.Info().Slug), Store: st.Info(), ReadOnly: st.ReadOnly()})
 		}
-		return a.printNote(note.Text(mounts, c.noteOptions()))
+		return sessions.PrintNote(a, note.Text(mounts, c.NoteOptions()))
 	})
 }
 
 // startMetrics serves metrics where they are wanted, and nil where they are not.
-func (c *mountCmd) startMetrics(server *fusefs.Server, lib *backend.Library, announced *daemon.Mounted) (*metricsServer, error) {
+func (c *mountCmd) startMetrics(server *fusefs.Server, lib *backend.Library, announced *daemon.Mounted) (*listen.MetricsServer, error) {
 	if c.MetricsAddr == "" {
 		return nil, nil
 	}
-	metrics, err := serveMetrics(c.MetricsAddr, &mountCollector{server, lib})
+	metrics, err := listen.ServeMetrics(c.MetricsAddr, &mountCollector{server, lib})
 	if err != nil {
 		return nil, err
 	}
-	announced.Metrics = metrics.url
+	announced.Metrics = metrics.URL
 	return metrics, nil
 }
 
 // check reads the arguments that kong cannot judge.
-func (c *mountCmd) check() ([]wantedStore, error) {
-	if _, err := sessionName(c.Session); err != nil {
+func (c *mountCmd) check() ([]sessions.WantedStore, error) {
+	if _, err := sessions.SessionName(c.Session); err != nil {
 		return nil, err
 	}
 	if c.Flat && len(c.Stores) != 1 {
-		return nil, usagef("--flat mounts one store as DIR itself, not %d; without --flat each has a directory below DIR", len(c.Stores))
+		return nil, app.Usagef("--flat mounts one store as DIR itself, not %d; without --flat each has a directory below DIR", len(c.Stores))
 	}
 	if c.MaxMemory < minMaxMemory {
-		return nil, usagef("--max-memory %d: want at least %d bytes, such as 256MiB", c.MaxMemory, minMaxMemory)
+		return nil, app.Usagef("--max-memory %d: want at least %d bytes, such as 256MiB", c.MaxMemory, minMaxMemory)
 	}
 	if err := checkAsOf(c.AsOf, c.Keep); err != nil {
 		return nil, err
 	}
-	wanted, err := wantStores(c.Stores, c.ReadOnly || c.AsOf != "")
+	wanted, err := sessions.WantStores(c.Stores, c.ReadOnly || c.AsOf != "")
 	for i := range wanted {
-		wanted[i].readOnly = wanted[i].readOnly || c.process.Link.ReadOnly(i)
+		wanted[i].ReadOnly = wanted[i].ReadOnly || c.process.Link.ReadOnly(i)
 	}
 	return wanted, err
 }
 
-func (c *mountCmd) openStores(ctx context.Context, lib *backend.Library, wanted []wantedStore) ([]*memory.Store, error) {
+func (c *mountCmd) openStores(ctx context.Context, lib *backend.Library, wanted []sessions.WantedStore) ([]*memory.Store, error) {
 	if c.AsOf != "" {
 		return openPast(ctx, lib, wanted, c.AsOf)
 	}
 	author := memory.SessionAuthor(c.Session)
-	author.MayWrite = mayWrite(lib, c.Session)
+	author.MayWrite = sessions.MayWrite(lib, c.Session)
 	author.Quota = c.quota()
 	author.MayGrow = func() error {
 		err := lib.CheckFree((*int64)(c.MinFree))
@@ -412,5 +411,18 @@ func (c *mountCmd) openStores(ctx context.Context, lib *backend.Library, wanted 
 		}
 		return err
 	}
-	return openWanted(ctx, lib, wanted, author)
+	return sessions.OpenWanted(ctx, lib, wanted, author)
+}
+
+// statusLines are lines of .mneme/status: where the stores are, and what was asked of a
+// backend that costs.
+func statusLines(lib *backend.Library) []string {
+	lines := []string{daemon.StatusURL + ": " + lib.Location.URL}
+	if key := lib.Credential().Key; key != "" {
+		lines = append(lines, daemon.StatusKey+": "+key)
+	}
+	if requests := lib.Requests(); requests != nil {
+		lines = append(lines, usageLines(requests, lib.CacheStats())...)
+	}
+	return lines
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"mneme/cmd/mneme/app"
 )
 
 // TestServiceUnit holds that the command of the unit for systemd is one of mneme's.
@@ -20,7 +22,7 @@ func TestServiceUnit(t *testing.T) {
 	}
 	command = strings.NewReplacer("%i", "notes", "$MNEME_OPTIONS", "--session host-1 --owner 1000:1000").Replace(command)
 	var grammar cli
-	parser, err := newParser(t.Context(), &grammar, newApp(os.Stdin, os.Stdout, os.Stderr))
+	parser, err := newParser(t.Context(), &grammar, app.New(os.Stdin, os.Stdout, os.Stderr))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +34,7 @@ func TestServiceUnit(t *testing.T) {
 // TestCacheDirIsAbsolute: a daemon leaves the directory that it was started in.
 func TestCacheDirIsAbsolute(t *testing.T) {
 	var grammar cli
-	parser, err := newParser(t.Context(), &grammar, newApp(os.Stdin, os.Stdout, os.Stderr))
+	parser, err := newParser(t.Context(), &grammar, app.New(os.Stdin, os.Stdout, os.Stderr))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"time"
 
 	"mneme/backend"
-	"mneme/cmd/mneme/term"
-	"mneme/jsonview"
+	"mneme/cmd/mneme/app"
+	"mneme/cmd/mneme/sessions"
 	"mneme/memory"
-	"mneme/versionlog"
 )
 
 // checkAsOf checks the argument of --as-of, beside --keep.
@@ -20,21 +18,21 @@ func checkAsOf(asOf string, keep bool) error {
 	now := time.Now()
 	point, err := memory.ParsePoint(asOf, now)
 	if err != nil {
-		return usagef("--as-of: %v", err)
+		return app.Usagef("--as-of: %v", err)
 	}
 	if keep && !point.Fixed(now) {
-		return usagef("--as-of %s: with --keep, want a sequence number (`mneme log STORE` has them), or a time in the past with its day: another process that takes over must find the same point", asOf)
+		return app.Usagef("--as-of %s: with --keep, want a sequence number (`mneme log STORE` has them), or a time in the past with its day: another process that takes over must find the same point", asOf)
 	}
 	return nil
 }
 
 // openPast opens stores as they were at a point, each at its own commit.
-func openPast(ctx context.Context, lib *backend.Library, wanted []wantedStore, asOf string) ([]*memory.Store, error) {
+func openPast(ctx context.Context, lib *backend.Library, wanted []sessions.WantedStore, asOf string) ([]*memory.Store, error) {
 	point, err := memory.ParsePoint(asOf, time.Now())
 	if err != nil {
 		return nil, err
 	}
-	stores, err := openWanted(ctx, lib, wanted, nil)
+	stores, err := sessions.OpenWanted(ctx, lib, wanted, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -48,11 +46,4 @@ func openPast(ctx context.Context, lib *backend.Library, wanted []wantedStore, a
 		}
 	}
 	return stores, nil
-}
-
-// eventLine is a commit as a line of .mneme/events, which is that of `mneme log --json`.
-func eventLine(c *versionlog.Commit) ([]byte, error) {
-	var line bytes.Buffer
-	err := term.WriteJSON(&line, jsonview.NewCommit(c))
-	return line.Bytes(), err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/jsonview"
 	"mneme/versionlog"
 )
@@ -26,52 +27,52 @@ Examples:
     mneme mv notes:/drafts notes:/published`
 }
 
-func (c *mvCmd) Run(ctx context.Context, a *app) error {
-	from, err := parseDir(c.From)
+func (c *mvCmd) Run(ctx context.Context, a *app.App) error {
+	from, err := app.ParseDir(c.From)
 	if err != nil {
 		return err
 	}
-	to, err := parseMemory(c.To)
+	to, err := app.ParseMemory(c.To)
 	if err != nil {
 		return err
 	}
-	if err := cmp.Or(from.toChange(), to.toChange()); err != nil {
+	if err := cmp.Or(from.ToChange(), to.ToChange()); err != nil {
 		return err
 	}
-	if from.path == "/" {
-		return usagef("%q is a whole store and cannot be moved", c.From)
+	if from.Path == "/" {
+		return app.Usagef("%q is a whole store and cannot be moved", c.From)
 	}
 	switch {
 	case from.String() == to.String():
-		return usagef("%q is where it is already", c.To)
-	case strings.HasPrefix(to.path, from.path+"/") && from.store == to.store:
-		return usagef("%q lies in %q, and nothing can be moved into itself", c.To, c.From)
+		return app.Usagef("%q is where it is already", c.To)
+	case strings.HasPrefix(to.Path, from.Path+"/") && from.Store == to.Store:
+		return app.Usagef("%q lies in %q, and nothing can be moved into itself", c.To, c.From)
 	}
-	if from.url != to.url && from.url != "" && to.url != "" {
-		return usagef("%s and %s are stores of different places; mv works within one, `mneme cat` and `mneme write` copy between two", from, to)
+	if from.URL != to.URL && from.URL != "" && to.URL != "" {
+		return app.Usagef("%s and %s are stores of different places; mv works within one, `mneme cat` and `mneme write` copy between two", from, to)
 	}
-	a.follow(from)
-	a.follow(to)
-	return a.withLibrary(ctx, writing, func(lib *backend.Library) error {
-		st, err := openStore(ctx, lib, from.ref(), writing)
+	a.Follow(from)
+	a.Follow(to)
+	return a.WithLibrary(ctx, app.Writing, func(lib *backend.Library) error {
+		st, err := app.OpenStore(ctx, lib, from.Ref(), app.Writing)
 		if err != nil {
 			return err
 		}
-		target, err := lib.FindStore(ctx, to.ref())
+		target, err := lib.FindStore(ctx, to.Ref())
 		if err != nil {
 			return err
 		}
 		if target.ID != st.Info().ID {
-			return usagef("%s and %s are different stores; mv works within one, `mneme cat` and `mneme write` copy between two", st.Info().Slug, target.Slug)
+			return app.Usagef("%s and %s are different stores; mv works within one, `mneme cat` and `mneme write` copy between two", st.Info().Slug, target.Slug)
 		}
-		s := a.newSession(lib, st)
+		s := a.NewSession(lib, st)
 		defer s.Close()
-		commit, err := s.Rename(ctx, from.path, to.path, nil)
+		commit, err := s.Rename(ctx, from.Path, to.Path, nil)
 		switch {
 		case errors.Is(err, versionlog.ErrConflict), errors.Is(err, versionlog.ErrOverlap):
 			return fmt.Errorf("%w; nothing may be where it is moved to", err)
 		case err != nil:
-			return explainMissing(ctx, st, from.path, err)
+			return app.ExplainMissing(ctx, st, from.Path, err)
 		case !a.JSON:
 			return nil
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
+	"mneme/cmd/mneme/sessions"
 	"mneme/daemon"
 	"mneme/internal/quote"
 	"mneme/memory"
@@ -22,7 +24,7 @@ type noteCmd struct {
 	Flat         bool              `help:"The one store is mounted as DIR itself, with 'mount --flat'."`
 	Tool         bool              `help:"The agent has the memory tool instead of files."`
 	Instructions map[string]string `placeholder:"STORE=TEXT" mapsep:"none" help:"What to tell about a store besides. Default: its metadata pair 'instructions'."`
-	sharingFlags
+	sessions.SharingFlags
 }
 
 func (c *noteCmd) Help() string {
@@ -35,41 +37,41 @@ Examples:
     mneme note notes --tool`
 }
 
-func (c *noteCmd) Run(ctx context.Context, a *app) error {
+func (c *noteCmd) Run(ctx context.Context, a *app.App) error {
 	dir, err := filepath.Abs(c.At)
 	if err != nil {
 		return err
 	}
-	wanted, err := wantStores(c.Stores, false)
+	wanted, err := sessions.WantStores(c.Stores, false)
 	if err != nil {
 		return err
 	}
 	if c.Flat && len(wanted) != 1 {
-		return usagef("--flat is for one store, not %d", len(wanted))
+		return app.Usagef("--flat is for one store, not %d", len(wanted))
 	}
-	return a.withLibrary(ctx, reading, func(lib *backend.Library) error {
+	return a.WithLibrary(ctx, app.Reading, func(lib *backend.Library) error {
 		var mounts []note.Mount
 		unused := maps.Clone(c.Instructions)
 		credential := lib.Credential()
 		for _, w := range wanted {
-			info, err := lib.FindStore(ctx, w.ref)
+			info, err := lib.FindStore(ctx, w.Ref)
 			if err != nil {
 				return err
 			}
 			mounts = append(mounts, note.Mount{
-				Path: c.place(dir, info.Slug), Store: info, ReadOnly: w.readOnly || memory.Closed(info) != nil || !credential.MayWrite(info.ID, ""),
-				Instructions: takeInstructions(unused, w.ref, info),
+				Path: c.place(dir, info.Slug), Store: info, ReadOnly: w.ReadOnly || memory.Closed(info) != nil || !credential.MayWrite(info.ID, ""),
+				Instructions: takeInstructions(unused, w.Ref, info),
 			})
 		}
 		for _, ref := range slices.Sorted(maps.Keys(unused)) {
-			return usagef("--instructions %s: that is none of the stores; want one of %s", quote.Text(ref), strings.Join(c.Stores, ", "))
+			return app.Usagef("--instructions %s: that is none of the stores; want one of %s", quote.Text(ref), strings.Join(c.Stores, ", "))
 		}
-		c.settle(lib)
-		opts := c.noteOptions()
+		c.Settle(lib)
+		opts := c.NoteOptions()
 		if opts.Tool = c.Tool; c.Tool {
 			opts.History = ""
 		}
-		return a.printNote(note.Text(mounts, opts))
+		return sessions.PrintNote(a, note.Text(mounts, opts))
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
 	"mneme/memory"
 	"mneme/pack"
@@ -34,23 +35,23 @@ Examples:
     mneme pack notes --max-bytes 8000 --pin /plan.md --pin /todo.md`
 }
 
-func (c *packCmd) Run(ctx context.Context, a *app) error {
-	p, err := parseDir(c.Place)
+func (c *packCmd) Run(ctx context.Context, a *app.App) error {
+	p, err := app.ParseDir(c.Place)
 	if err != nil {
 		return err
 	}
 	if c.Prefix != "" {
-		if p.path != "/" {
-			return usagef("%s names a path, and --prefix another; want one", p.word())
+		if p.Path != "/" {
+			return app.Usagef("%s names a path, and --prefix another; want one", p.Word())
 		}
-		p.path = c.Prefix
+		p.Path = c.Prefix
 	}
-	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
-		made, err := pack.Render(ctx, st, int(c.MaxBytes), &pack.Options{Prefix: p.path, Seq: uint64(c.At), Since: c.sinceSeq(), Pins: c.Pin})
+	return a.WithPlace(ctx, p, app.Reading, func(st *memory.Store) error {
+		made, err := pack.Render(ctx, st, int(c.MaxBytes), &pack.Options{Prefix: p.Path, Seq: uint64(c.At), Since: c.sinceSeq(), Pins: c.Pin})
 		if err != nil {
 			return nameFlag(err)
 		}
-		return a.printPack(st, made, c.Raw)
+		return printPack(a, st, made, c.Raw)
 	})
 }
 
@@ -87,7 +88,7 @@ type packJSON struct {
 
 // printPack prints the bytes of a pack; on a terminal, unless raw, with escapes for what could
 // not be seen.
-func (a *app) printPack(st *memory.Store, p pack.Pack, raw bool) error {
+func printPack(a *app.App, st *memory.Store, p pack.Pack, raw bool) error {
 	if a.JSON {
 		return a.PrintJSON(packJSON{"pack", st.Info().ID, p.Seq, p.Digest, p.Shown, p.Left, string(p.Text)})
 	}

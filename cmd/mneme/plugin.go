@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
 	"mneme/plugin"
 	"mneme/tools"
@@ -28,10 +29,10 @@ Examples:
     echo '{"id": 2, "method": "health"}' | mneme plugin --store notes --store docs:ro --deadline 500ms`
 }
 
-func (c *pluginCmd) Run(ctx context.Context, a *app) error {
+func (c *pluginCmd) Run(ctx context.Context, a *app.App) error {
 	f := agentFlags{agentStores: c.agentStores}
 	return f.withMemory(ctx, a, tools.Options{}, func(m *tools.Memory) error {
-		p := plugin.New(m, &plugin.Options{Deadline: time.Duration(c.Deadline), Version: buildVersion(), Logger: c.logger()})
+		p := plugin.New(m, &plugin.Options{Deadline: time.Duration(c.Deadline), Version: app.Version(), Logger: c.logger()})
 		defer p.Close()
 		return serveLines(a.In, p.MaxRequest(), func(line []byte) any { return p.Answer(ctx, line) }, func(reply any) error {
 			return errors.Join(a.PrintJSON(reply), a.Out.Flush())

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"mneme/cmd/mneme/term"
-	"mneme/memory"
-	"mneme/session"
 	"mneme/versionlog"
 )
 
@@ -32,9 +29,6 @@ func (f policyFlags) apply(u *versionlog.StoreUpdate) {
 	}
 	u.KeepDays, u.KeepVersions = (*int64)(f.KeepDays), (*int64)(f.KeepVersions)
 }
-
-// newStorePolicy is the policy of a store for which nobody says otherwise.
-func newStorePolicy() versionlog.Policy { return versionlog.Policy{Secrets: versionlog.SecretsWarn} }
 
 // secretsRule is a rule for secrets as it is typed.
 type secretsRule versionlog.SecretsRule
@@ -95,27 +89,4 @@ func guardText(g versionlog.Guard) string {
 		rules = append(rules, fmt.Sprintf("deletes=%d/min", g.DeletesPerMinute))
 	}
 	return strings.Join(rules, ",")
-}
-
-// confirmFlag is how a person means what the store's policy would hold back.
-type confirmFlag struct {
-	Confirm bool `help:"Do it also where the store's policy would hold it back: its guard, or its rule for secrets."`
-}
-
-// advisePolicy says how what a store's policy holds back is confirmed; "" of another error.
-func advisePolicy(err error) string {
-	var held *versionlog.GuardError
-	var kept *session.HeldError
-	isGuard, isSecret := errors.As(err, &held), errors.Is(err, memory.ErrSecrets)
-	switch {
-	case !isGuard && !isSecret:
-		return ""
-	case errors.As(err, &kept) && kept.Conflict > 0:
-		return fmt.Sprintf("if it is meant, `mneme conflicts resolve %s %d --take yours` confirms it", kept.Store, kept.Conflict)
-	case isSecret:
-		return "take it out, or, if it is meant, confirm it with --confirm"
-	case held.Path != "":
-		return "if it is meant, `mneme write --confirm` or `mneme apply --confirm` confirms it"
-	}
-	return "if it is meant, `mneme rm --confirm` or `mneme apply --confirm` confirms it; else wait a minute"
 }

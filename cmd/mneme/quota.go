@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -47,39 +46,4 @@ func quotaText(q versionlog.Quota, used versionlog.Usage) string {
 
 func (f quotaFlags) quota() versionlog.Quota {
 	return versionlog.Quota{Bytes: int64(f.QuotaBytes), Memories: int64(f.QuotaMemories), PerHour: int64(f.QuotaVersions)}
-}
-
-// adviseStoreQuota says what a person can do about an error of a store's quota; "" of another
-// one.
-func adviseStoreQuota(err error) string {
-	var passed *versionlog.QuotaError
-	if !errors.As(err, &passed) || passed.Whose != versionlog.WhoseStore {
-		return ""
-	}
-	_, option := quotaOption(passed)
-	return "`mneme store update STORE " + option + "` allows more"
-}
-
-// adviseQuota says what can be done about an error of a quota; "" of another one.
-func adviseQuota(err error) string {
-	var passed *versionlog.QuotaError
-	if !errors.As(err, &passed) {
-		return ""
-	}
-	first, option := quotaOption(passed)
-	if passed.Whose == versionlog.WhoseStore {
-		return first + "ask the person who keeps the store to allow more: `mneme store update " + option + "`"
-	}
-	return first + "ask the person who mounted the store to allow more: `mneme mount " + option + "`"
-}
-
-// quotaOption returns the option that sets a quota, and what else helps.
-func quotaOption(passed *versionlog.QuotaError) (first, option string) {
-	switch {
-	case strings.HasPrefix(passed.What, "memories"):
-		return "remove some, or ", "--quota-memories"
-	case strings.HasPrefix(passed.What, "versions"):
-		return "wait, or ", "--quota-versions"
-	}
-	return "", "--quota-bytes"
 }

@@ -11,7 +11,9 @@ import (
 
 	"mneme/backend"
 	"mneme/cas"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/errkind"
 	"mneme/forget"
 	"mneme/internal/quote"
@@ -43,22 +45,22 @@ Examples:
     mneme redact notes --path /drafts --session sesn_7 --reason 'wrong store' --yes`
 }
 
-func (c *redactCmd) Run(ctx context.Context, a *app) error {
+func (c *redactCmd) Run(ctx context.Context, a *app.App) error {
 	byQuery := c.Grep != "" || c.Path != "" || c.Session != ""
 	switch {
 	case strings.TrimSpace(c.Reason) == "":
-		return usagef("the reason is empty; want --reason WHY")
+		return app.Usagef("the reason is empty; want --reason WHY")
 	case byQuery == (len(c.Versions) > 0):
-		return usagef("want either versions, or --grep, --path or --session")
+		return app.Usagef("want either versions, or --grep, --path or --session")
 	case c.Grep != "" && strings.Contains(c.Reason, c.Grep):
-		return usagef("the reason repeats what is to be erased, and would stay in the history")
+		return app.Usagef("the reason repeats what is to be erased, and would stay in the history")
 	}
-	opts := writing
+	opts := app.Writing
 	if c.DryRun {
-		opts = reading
+		opts = app.Reading
 	}
-	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
-		st, err := openStore(ctx, lib, c.Store, opts)
+	return a.WithLibrary(ctx, opts, func(lib *backend.Library) error {
+		st, err := app.OpenStore(ctx, lib, c.Store, opts)
 		if err != nil {
 			return err
 		}
@@ -79,7 +81,7 @@ func (c *redactCmd) Run(ctx context.Context, a *app) error {
 			if err := a.Out.Flush(); err != nil {
 				return err
 			}
-			if err := a.Confirm(fmt.Sprintf("this erases %s of %s for good", versionCount(len(found)), st.Info().Slug), st.Info().Slug); err != nil {
+			if err := a.Confirm(fmt.Sprintf("this erases %s of %s for good", view.VersionCount(len(found)), st.Info().Slug), st.Info().Slug); err != nil {
 				return err
 			}
 		}
@@ -99,7 +101,7 @@ func (c *redactCmd) ending(left []forget.Place, unseen []memory.Unseen) error {
 	case len(unseen) > 0:
 		return errNotAll
 	case len(left) > 0:
-		return errNotYet
+		return app.ErrNotYet
 	case c.unmatched:
 		return errNoMatch
 	}
@@ -107,7 +109,7 @@ func (c *redactCmd) ending(left []forget.Place, unseen []memory.Unseen) error {
 }
 
 // find returns the versions to erase, and what could not be looked at.
-func (c *redactCmd) find(ctx context.Context, a *app, st *memory.Store) ([]memory.Redactable, []memory.Unseen, error) {
+func (c *redactCmd) find(ctx context.Context, a *app.App, st *memory.Store) ([]memory.Redactable, []memory.Unseen, error) {
 	q := memory.RedactionQuery{Session: c.Session, Text: c.Grep}
 	if c.Path != "" {
 		path, err := memory.ParsePrefix(c.Path)
@@ -161,7 +163,7 @@ func versionsOf(ctx context.Context, st *memory.Store, ref string) (ids []string
 		ids = append(ids, c.Versions[i].ID)
 	}
 	if len(ids) == 0 {
-		return nil, usagef("commit %d of store %s has no versions", seq, st.Info().Slug)
+		return nil, app.Usagef("commit %d of store %s has no versions", seq, st.Info().Slug)
 	}
 	return ids, nil
 }
@@ -173,13 +175,6 @@ func firstFew(names []string) string {
 		return strings.Join(names[:few], ", ") + fmt.Sprintf(" and %d more", len(names)-few)
 	}
 	return strings.Join(names, ", ")
-}
-
-func versionCount(n int) string {
-	if n == 1 {
-		return "1 version"
-	}
-	return strconv.Itoa(n) + " versions"
 }
 
 // redactableJSON is a version that would be erased.
@@ -202,7 +197,7 @@ func newUnseenJSON(unseen []memory.Unseen) []unseenJSON {
 	return all
 }
 
-func (a *app) printUnseen(unseen []memory.Unseen) {
+func printUnseen(a *app.App, unseen []memory.Unseen) {
 	if len(unseen) > 0 {
 		a.Printf("Not looked at:\n")
 	}
@@ -211,7 +206,7 @@ func (a *app) printUnseen(unseen []memory.Unseen) {
 	}
 }
 
-func (c *redactCmd) showFound(a *app, st *memory.Store, found []memory.Redactable, unseen []memory.Unseen) error {
+func (c *redactCmd) showFound(a *app.App, st *memory.Store, found []memory.Redactable, unseen []memory.Unseen) error {
 	if a.JSON {
 		if c.DryRun {
 			for _, v := range found {
@@ -227,14 +222,14 @@ func (c *redactCmd) showFound(a *app, st *memory.Store, found []memory.Redactabl
 		}
 		return nil
 	}
-	a.printUnseen(unseen)
+	printUnseen(a, unseen)
 	if len(found) == 0 {
 		a.Printf("Nothing to erase.\n")
 		return nil
 	}
 	t := &term.Table{Header: []string{"VERSION", "SEQ", "TIME", "CHANGE", "PATH", "CONTENT"}, Right: []string{"SEQ"}, Shrink: []string{"PATH"}, Paths: []string{"PATH"}}
 	for _, v := range found {
-		t.Add(v.ID, strconv.FormatUint(v.Seq, 10), term.LocalTime(v.Time), string(v.Op), logPath(&v.Version), contentOf(&v))
+		t.Add(v.ID, strconv.FormatUint(v.Seq, 10), term.LocalTime(v.Time), string(v.Op), view.LogPath(&v.Version), contentOf(&v))
 	}
 	a.PrintTable(t)
 	return nil
@@ -246,12 +241,12 @@ func contentOf(v *memory.Redactable) string {
 	case v.Digest.IsZero():
 		return "-"
 	case v.Copies > 0:
-		return "stays with " + versionCount(v.Copies)
+		return "stays with " + view.VersionCount(v.Copies)
 	}
 	return strconv.FormatInt(v.Size, 10)
 }
 
-func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st *memory.Store, found []memory.Redactable, unseen []memory.Unseen) error {
+func (c *redactCmd) redact(ctx context.Context, a *app.App, lib *backend.Library, st *memory.Store, found []memory.Redactable, unseen []memory.Unseen) error {
 	ids, digests := make([]string, len(found)), map[cas.Digest]bool{}
 	for i := range found {
 		v := &found[i]
@@ -265,7 +260,7 @@ func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st
 			ids = append(ids, id)
 		}
 	}
-	receipt, err := forget.Redact(ctx, machineOf(lib), st, &forget.Request{Versions: ids, Contents: slices.Collect(maps.Keys(digests)), Text: c.Grep, Reason: c.Reason})
+	receipt, err := forget.Redact(ctx, app.MachineOf(lib), st, &forget.Request{Versions: ids, Contents: slices.Collect(maps.Keys(digests)), Text: c.Grep, Reason: c.Reason})
 	if receipt == nil { // nothing was erased
 		return err
 	}
@@ -279,18 +274,13 @@ func (c *redactCmd) redact(ctx context.Context, a *app, lib *backend.Library, st
 	return err
 }
 
-// machineOf is what this machine keeps of the stores of a library.
-func machineOf(lib *backend.Library) *forget.Machine {
-	return &forget.Machine{Conflicts: lib.Conflicts, ImportsDir: lib.ImportsDir(), EraseOrphans: lib.EraseOrphans(), EraseLeft: lib.EraseLeft(), Behind: lib.ForgetBehind()}
-}
-
 // receiptJSON is a receipt, with what the redaction could not look at.
 type receiptJSON struct {
 	*forget.Receipt
 	Unseen []unseenJSON `json:"unseen"`
 }
 
-func (c *redactCmd) print(a *app, r *forget.Receipt, unseen []memory.Unseen) error {
+func (c *redactCmd) print(a *app.App, r *forget.Receipt, unseen []memory.Unseen) error {
 	if a.JSON {
 		return a.PrintJSON(receiptJSON{r, newUnseenJSON(unseen)})
 	}
@@ -301,7 +291,7 @@ func (c *redactCmd) print(a *app, r *forget.Receipt, unseen []memory.Unseen) err
 		a.Printf("Nothing was erased from the history; what an earlier redaction has left was looked at.\n")
 	default:
 		a.Printf("%s of %s erased, sequence number %s: %d contents erased, %d stay with other versions.\n",
-			versionCount(len(r.Versions)), r.Store, strings.Trim(fmt.Sprint(r.Sequence), "[]"), r.Erased, r.Kept)
+			view.VersionCount(len(r.Versions)), r.Store, strings.Trim(fmt.Sprint(r.Sequence), "[]"), r.Erased, r.Kept)
 	}
 	for _, p := range r.Places {
 		if p.Left != "" {
@@ -310,7 +300,7 @@ func (c *redactCmd) print(a *app, r *forget.Receipt, unseen []memory.Unseen) err
 		}
 		a.Printf("  %s  %s\n", p.ErasedAt.Format(time.RFC3339), p.Place)
 	}
-	a.printUnseen(unseen)
+	printUnseen(a, unseen)
 	a.Printf("Not reached:\n")
 	if len(r.PathsIn) > 0 {
 		a.Printf("  paths of erased versions, which %s still tell, having renamed or removed the memory there: erase these, too, and before that write or remove what is current\n", firstFew(r.PathsIn))

@@ -5,19 +5,20 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"mneme/cmd/mneme/app"
 	"mneme/daemon"
 	"mneme/internal/quote"
 )
 
 // replace has a mount served by another process, of the program as it is now.
-func (c *mountCmd) replace(a *app) error {
+func (c *mountCmd) replace(a *app.App) error {
 	var only mountCmd
 	if err := kong.ApplyDefaults(&only, kong.Vars{"mountdir": c.At}); err != nil {
 		return err
 	}
 	only.Replace = true
 	if !reflect.DeepEqual(*c, only) {
-		return usagef("--replace goes with --at only: the mount goes on as it was made, with its stores and flags")
+		return app.Usagef("--replace goes with --at only: the mount goes on as it was made, with its stores and flags")
 	}
 	dir, pid, err := daemon.Replace(c.At)
 	if err != nil {

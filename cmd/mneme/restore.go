@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"mneme/cmd/mneme/app"
+	"mneme/cmd/mneme/view"
 	"mneme/internal/plural"
 	"mneme/internal/quote"
 	"mneme/memory"
@@ -19,7 +21,7 @@ type restoreCmd struct {
 	At      string `placeholder:"POINT" help:"Make all that is at the place, or was, what it was then: a sequence number, HEAD~n, a time or an age."`
 	Yes     bool   `help:"Do not ask before the whole store is emptied."`
 	DryRun  bool   `name:"dry-run" help:"With --at: list what would change, and change nothing."`
-	confirmFlag
+	app.ConfirmFlag
 }
 
 func (c *restoreCmd) Help() string {
@@ -40,46 +42,46 @@ Examples:
     mneme restore notes --at 7`
 }
 
-func (c *restoreCmd) Run(ctx context.Context, a *app) error {
+func (c *restoreCmd) Run(ctx context.Context, a *app.App) error {
 	switch {
 	case c.At != "" && c.Version != "":
-		return usagef("%s is a version, and --at %s a point; want one of the two", c.Version, c.At)
+		return app.Usagef("%s is a version, and --at %s a point; want one of the two", c.Version, c.At)
 	case c.At != "":
 		return c.toPoint(ctx, a)
 	case c.DryRun:
-		return usagef("--dry-run is for --at; `mneme diff` shows what a version would change")
+		return app.Usagef("--dry-run is for --at; `mneme diff` shows what a version would change")
 	}
-	p, err := parseMemory(c.Place)
+	p, err := app.ParseMemory(c.Place)
 	if err != nil {
 		return err
 	}
-	return a.withSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
-		path, version, err := oneVersion(ctx, st, p.path, c.Version)
+	return a.WithSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
+		path, version, err := app.OneVersion(ctx, st, p.Path, c.Version)
 		if err != nil {
 			return err
 		}
 		if version == "" {
-			return usagef("the version is missing; want `mneme restore %s VERSION`; `mneme log %[1]s` lists them", p.word())
+			return app.Usagef("the version is missing; want `mneme restore %s VERSION`; `mneme log %[1]s` lists them", p.Word())
 		}
-		v, err := resolveVersion(ctx, st, path, version)
+		v, err := view.ResolveVersion(ctx, st, path, version)
 		if err != nil {
-			return explainMissing(ctx, st, path, err)
+			return app.ExplainMissing(ctx, st, path, err)
 		}
 		restored, err := s.Restore(ctx, path, v, &session.WriteOptions{Confirmed: c.Confirm})
 		if err != nil {
 			return err
 		}
-		return a.printVersion(st, restored)
+		return view.PrintVersion(a, st, restored)
 	})
 }
 
 // toPoint makes the place what it was at a point.
-func (c *restoreCmd) toPoint(ctx context.Context, a *app) error {
-	p, err := parseDir(c.Place)
+func (c *restoreCmd) toPoint(ctx context.Context, a *app.App) error {
+	p, err := app.ParseDir(c.Place)
 	if err != nil {
 		return err
 	}
-	if err := p.toChange(); err != nil {
+	if err := p.ToChange(); err != nil {
 		return err
 	}
 	point, err := memory.ParsePoint(c.At, time.Now())
@@ -87,16 +89,16 @@ func (c *restoreCmd) toPoint(ctx context.Context, a *app) error {
 		return err
 	}
 	if c.DryRun {
-		return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
+		return a.WithPlace(ctx, p, app.Reading, func(st *memory.Store) error {
 			seq, err := st.ResolvePoint(ctx, point)
 			if err != nil {
 				return err
 			}
-			plan, err := st.PlanRestore(ctx, p.path, seq, nil)
+			plan, err := st.PlanRestore(ctx, p.Path, seq, nil)
 			if err != nil {
-				return explainMissing(ctx, st, p.path, err)
+				return app.ExplainMissing(ctx, st, p.Path, err)
 			}
-			if err := a.printStepList(ctx, st, plan.Steps, plan.Left, nil); err != nil || a.JSON {
+			if err := printStepList(ctx, a, st, plan.Steps, plan.Left, nil); err != nil || a.JSON {
 				return err
 			}
 			if n, err := emptied(ctx, st, plan.Steps); err != nil || n > 0 {
@@ -106,24 +108,24 @@ func (c *restoreCmd) toPoint(ctx context.Context, a *app) error {
 			return nil
 		})
 	}
-	return a.withSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
+	return a.WithSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
 		seq, err := st.ResolvePoint(ctx, point)
 		if err != nil {
 			return err
 		}
-		at := place{store: st.Info().Slug, path: p.path}
+		at := app.Place{Store: st.Info().Slug, Path: p.Path}
 		if !c.Yes {
 			if err := c.askToEmpty(ctx, a, st, at, seq); err != nil {
-				return explainMissing(ctx, st, p.path, err)
+				return app.ExplainMissing(ctx, st, p.Path, err)
 			}
 		}
 		bar := a.Progress("restore")
-		done, err := s.RestoreTree(ctx, p.path, seq, &session.StepOptions{Confirmed: c.Confirm, Progress: bar.Show})
+		done, err := s.RestoreTree(ctx, p.Path, seq, &session.StepOptions{Confirmed: c.Confirm, Progress: bar.Show})
 		bar.Clear()
 		if err != nil {
-			err = adviseSteps(explainMissing(ctx, st, p.path, err))
+			err = adviseSteps(app.ExplainMissing(ctx, st, p.Path, err))
 			if done != nil && done.Commits > 0 {
-				err = fmt.Errorf("%w; of the restore %s made: `mneme restore %s --at %d` goes on", err, commitsAre(done.Commits), at.word(), seq)
+				err = fmt.Errorf("%w; of the restore %s made: `mneme restore %s --at %d` goes on", err, commitsAre(done.Commits), at.Word(), seq)
 			}
 			return err
 		}
@@ -132,8 +134,8 @@ func (c *restoreCmd) toPoint(ctx context.Context, a *app) error {
 }
 
 // askToEmpty asks before a restore leaves nothing in a store that has memories.
-func (c *restoreCmd) askToEmpty(ctx context.Context, a *app, st *memory.Store, at place, seq uint64) error {
-	plan, err := st.PlanRestore(ctx, at.path, seq, nil)
+func (c *restoreCmd) askToEmpty(ctx context.Context, a *app.App, st *memory.Store, at app.Place, seq uint64) error {
+	plan, err := st.PlanRestore(ctx, at.Path, seq, nil)
 	if err != nil {
 		return err
 	}
@@ -141,7 +143,7 @@ func (c *restoreCmd) askToEmpty(ctx context.Context, a *app, st *memory.Store, a
 	if err != nil || n == 0 {
 		return err
 	}
-	return a.Confirm(fmt.Sprintf("after commit %d %s had no memories; this removes all that the store has: %s", seq, at, plural.Of(n, "memory")), at.store)
+	return a.Confirm(fmt.Sprintf("after commit %d %s had no memories; this removes all that the store has: %s", seq, at, plural.Of(n, "memory")), at.Store)
 }
 
 // emptied returns how many memories a store has if steps leave it none; else 0.
@@ -165,7 +167,7 @@ func emptied(ctx context.Context, st *memory.Store, steps []memory.Step) (int, e
 	return len(gone), nil
 }
 
-func (c *restoreCmd) printRestored(a *app, st *memory.Store, at place, seq uint64, done *session.Steps) error {
+func (c *restoreCmd) printRestored(a *app.App, st *memory.Store, at app.Place, seq uint64, done *session.Steps) error {
 	switch {
 	case a.JSON:
 		j := newStepsJSON(st, "restore", done)
@@ -178,9 +180,9 @@ func (c *restoreCmd) printRestored(a *app, st *memory.Store, at place, seq uint6
 	default:
 		if done.Commits > 0 {
 			a.Printf("%s is what it was after commit %d: %s.\n", quote.Text(at.String()), seq, changesText(done))
-			a.Printf("To take this back: mneme restore %s --at %d\n", quote.Text(at.word()), done.First-1)
+			a.Printf("To take this back: mneme restore %s --at %d\n", quote.Text(at.Word()), done.First-1)
 		}
-		if err := a.printLeftPaths(done.Left); err != nil {
+		if err := printLeftPaths(a, done.Left); err != nil {
 			return err
 		}
 	}
@@ -192,5 +194,5 @@ func (c *restoreCmd) printRestored(a *app, st *memory.Store, at place, seq uint6
 		return fmt.Errorf("%w: %s of %s stayed as they are, since what they were then was erased", versionlog.ErrConflict, plural.Of(n, "path"), at)
 	}
 	return fmt.Errorf("%w: %s of %s stayed as they are; if they are to be restored, too, `mneme restore %s --at %d` does that",
-		versionlog.ErrConflict, plural.Of(n, "path"), at, at.word(), seq)
+		versionlog.ErrConflict, plural.Of(n, "path"), at, at.Word(), seq)
 }

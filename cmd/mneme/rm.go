@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"mneme/cmd/mneme/app"
+	"mneme/cmd/mneme/view"
 	"mneme/internal/plural"
 	"mneme/internal/quote"
 	"mneme/jsonview"
@@ -18,7 +20,7 @@ type rmCmd struct {
 	Recursive bool   `short:"r" xor:"what" help:"Everything at and below the path, in one commit."`
 	Yes       bool   `help:"Do not ask before the whole store is emptied."`
 	IfVersion string `xor:"what" placeholder:"V" help:"Only if this is the current version: an id or sequence number."`
-	confirmFlag
+	app.ConfirmFlag
 }
 
 func (c *rmCmd) Help() string {
@@ -30,51 +32,51 @@ Examples:
     mneme rm -r notes:/drafts`
 }
 
-func (c *rmCmd) Run(ctx context.Context, a *app) error {
+func (c *rmCmd) Run(ctx context.Context, a *app.App) error {
 	if c.Recursive {
 		return c.removeTree(ctx, a)
 	}
-	p, err := parseMemory(c.Place)
+	p, err := app.ParseMemory(c.Place)
 	if err != nil {
 		return err
 	}
-	return a.withSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
+	return a.WithSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
 		opts := &session.WriteOptions{Confirmed: c.Confirm}
 		if c.IfVersion != "" {
-			expect, err := expectVersion(ctx, st, p.path, c.IfVersion)
+			expect, err := expectVersion(ctx, st, p.Path, c.IfVersion)
 			if err != nil {
 				return err
 			}
 			opts.Expect = &expect
 		}
-		v, err := s.Remove(ctx, p.path, opts)
-		if errors.Is(err, versionlog.ErrNotFound) && isDir(ctx, st, p.path) {
-			return fmt.Errorf("%s is a directory, not a memory: %w; `mneme rm -r %s` removes everything below it", p, versionlog.ErrNotFound, p.word())
+		v, err := s.Remove(ctx, p.Path, opts)
+		if errors.Is(err, versionlog.ErrNotFound) && app.IsDir(ctx, st, p.Path) {
+			return fmt.Errorf("%s is a directory, not a memory: %w; `mneme rm -r %s` removes everything below it", p, versionlog.ErrNotFound, p.Word())
 		}
 		if err != nil {
-			return explainMissing(ctx, st, p.path, err)
+			return app.ExplainMissing(ctx, st, p.Path, err)
 		}
 		if !a.JSON {
 			return nil
 		}
-		return a.printVersion(st, v)
+		return view.PrintVersion(a, st, v)
 	})
 }
 
-func (c *rmCmd) removeTree(ctx context.Context, a *app) error {
-	p, err := parseDir(c.Place)
+func (c *rmCmd) removeTree(ctx context.Context, a *app.App) error {
+	p, err := app.ParseDir(c.Place)
 	if err != nil {
 		return err
 	}
-	return a.withSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
-		if p.path == "/" && !c.Yes {
+	return a.WithSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
+		if p.Path == "/" && !c.Yes {
 			if err := a.Confirm(fmt.Sprintf("%s is the whole store; this removes everything in it", p), st.Info().Slug); err != nil {
 				return err
 			}
 		}
-		commit, err := s.RemoveTree(ctx, p.path, &session.WriteOptions{Confirmed: c.Confirm})
+		commit, err := s.RemoveTree(ctx, p.Path, &session.WriteOptions{Confirmed: c.Confirm})
 		if err != nil {
-			return explainMissing(ctx, st, p.path, err)
+			return app.ExplainMissing(ctx, st, p.Path, err)
 		}
 		if a.JSON {
 			return a.PrintJSON(jsonview.NewCommit(commit))

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/errkind"
 	"mneme/internal/plural"
 	"mneme/internal/quote"
@@ -33,14 +35,14 @@ var errLeaks = errors.New("there are credentials in the history")
 // errUnscanned says that a scan has found nothing in what it could read, which was not all.
 var errUnscanned = errkind.New(errkind.Corrupt, "there are no credentials in what could be read, which is not all; mend what is lost from a backup and scan again")
 
-func (c *scanCmd) Run(ctx context.Context, a *app) error {
-	p, err := parseDir(c.Place)
+func (c *scanCmd) Run(ctx context.Context, a *app.App) error {
+	p, err := app.ParseDir(c.Place)
 	if err != nil {
 		return err
 	}
-	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
+	return a.WithPlace(ctx, p, app.Reading, func(st *memory.Store) error {
 		bar := a.Progress("scan " + p.String())
-		found, err := st.Scan(ctx, p.path, func(done, total int) { bar.Show("commits", done, total) })
+		found, err := st.Scan(ctx, p.Path, func(done, total int) { bar.Show("commits", done, total) })
 		bar.Clear()
 		if err != nil {
 			return err
@@ -50,7 +52,7 @@ func (c *scanCmd) Run(ctx context.Context, a *app) error {
 			if a.JSON {
 				err = a.PrintJSON(newLeakJSON(&leaks[i]))
 			} else {
-				err = a.printLeak(st.Info().Slug, &leaks[i])
+				err = printLeak(a, st.Info().Slug, &leaks[i])
 			}
 			if err != nil {
 				return err
@@ -60,13 +62,13 @@ func (c *scanCmd) Run(ctx context.Context, a *app) error {
 			if a.JSON {
 				err = a.PrintJSON(newMentionJSON(&mentions[i]))
 			} else {
-				err = a.printMention(st.Info().Slug, &mentions[i])
+				err = printMention(a, st.Info().Slug, &mentions[i])
 			}
 			if err != nil {
 				return err
 			}
 		}
-		if err := a.warnUnread(found.Unread); err != nil {
+		if err := view.WarnUnread(a, found.Unread); err != nil {
 			return err
 		}
 		if len(leaks)+len(mentions) > 0 {
@@ -83,7 +85,7 @@ func (c *scanCmd) Run(ctx context.Context, a *app) error {
 }
 
 // printLeak prints where a content has credentials, and how its versions are erased.
-func (a *app) printLeak(slug string, l *memory.Leak) error {
+func printLeak(a *app.App, slug string, l *memory.Leak) error {
 	first := &l.Versions[0]
 	for _, f := range l.Found {
 		a.Printf("%s:%s:%d: %s (%s)\n", slug, maskedPath(first.Path), f.Line, f.Rule, f.Masked)

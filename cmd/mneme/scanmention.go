@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"mneme/cmd/mneme/app"
 	"mneme/internal/plural"
 	"mneme/internal/quote"
 	"mneme/memory"
@@ -12,7 +13,7 @@ import (
 )
 
 // printMention prints where a text that is no content has credentials, and what can be done.
-func (a *app) printMention(slug string, m *memory.Mention) error {
+func printMention(a *app.App, slug string, m *memory.Mention) error {
 	what := m.What
 	switch what {
 	case memory.MentionPath, memory.MentionMessage:

@@ -18,6 +18,9 @@ import (
 	"syscall"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
+	"mneme/cmd/mneme/listen"
+	"mneme/cmd/mneme/sessions"
 	"mneme/daemon"
 	"mneme/memory"
 	"mneme/server"
@@ -55,8 +58,8 @@ Examples:
     mneme serve --listen 0.0.0.0:7070 --tls-cert cert.pem --tls-key key.pem --host memory.internal`
 }
 
-func (c *serveCmd) Run(ctx context.Context, a *app) error {
-	if err := overwriteFreed(true); err != nil {
+func (c *serveCmd) Run(ctx context.Context, a *app.App) error {
+	if err := sessions.OverwriteFreed(true); err != nil {
 		return err
 	}
 	given, err := daemon.HandedOver()
@@ -77,12 +80,12 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	at, err := locate(a.url)
+	at, err := app.Locate(a.URL)
 	if err != nil {
 		return err
 	}
 	if at.Server != nil {
-		return usagef("%s is a server already; serve takes the URL of the stores themselves, such as file:///path or aws://BUCKET?table=TABLE", at.URL)
+		return app.Usagef("%s is a server already; serve takes the URL of the stores themselves, such as file:///path or aws://BUCKET?table=TABLE", at.URL)
 	}
 	opts.Logger = slog.New(slog.NewJSONHandler(a.Err, nil))
 	var config *tls.Config
@@ -97,8 +100,8 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	if os.Getenv("GOGC") == "" {
 		defer runtime.KeepAlive(make([]byte, serveBallast))
 	}
-	return a.withLibrary(ctx, serving, func(lib *backend.Library) error {
-		opts.Machine = machineOf(lib)
+	return a.WithLibrary(ctx, app.Serving, func(lib *backend.Library) error {
+		opts.Machine = app.MachineOf(lib)
 		s, err := server.New(ctx, lib.Library, opts)
 		if err != nil {
 			return err
@@ -121,7 +124,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 		}
 		err = s.Serve(until, listeners...)
 		_ = daemon.NotifyService(daemon.ServiceStopping)
-		return errors.Join(err, metrics.close())
+		return errors.Join(err, metrics.Close())
 	})
 }
 
@@ -152,32 +155,32 @@ func closeAll(listeners []net.Listener) {
 
 // options checks the flags.
 func (c *serveCmd) options() (*server.Options, error) {
-	o := &server.Options{Hosts: c.Host, Origins: c.Origin, BasePath: c.BasePath, Version: buildVersion(), Author: &memory.Author{Actor: userActor()}}
+	o := &server.Options{Hosts: c.Host, Origins: c.Origin, BasePath: c.BasePath, Version: app.Version(), Author: &memory.Author{Actor: app.UserActor()}}
 	if (c.TLSCert == "") != (c.TLSKey == "") {
-		return nil, usagef("--tls-cert and --tls-key go together")
+		return nil, app.Usagef("--tls-cert and --tls-key go together")
 	}
 	isLocal := true
 	for _, address := range c.Listen {
 		if socket, isUnix := strings.CutPrefix(address, server.UnixPrefix); isUnix {
 			if socket == "" {
-				return nil, usagef("--listen %q: want unix:/path of a socket", address)
+				return nil, app.Usagef("--listen %q: want unix:/path of a socket", address)
 			}
 			continue
 		}
 		host, port, err := net.SplitHostPort(address)
 		if err != nil {
-			return nil, usagef("--listen %q: want HOST:PORT, or unix:/path of a socket", address)
+			return nil, app.Usagef("--listen %q: want HOST:PORT, or unix:/path of a socket", address)
 		}
-		if err := checkAddress(host, port); err != nil {
-			return nil, usagef("--listen %q: %w", address, err)
+		if err := listen.CheckAddress(host, port); err != nil {
+			return nil, app.Usagef("--listen %q: %w", address, err)
 		}
-		if isLoopback(host) {
+		if listen.IsLoopback(host) {
 			o.Hosts = append(o.Hosts, host)
 			continue
 		}
 		isLocal = false
 		if c.TLSCert == "" && !c.InsecureListen {
-			return nil, usagef("--listen %q can be reached by other machines, which would send their keys in the open; give --tls-cert and --tls-key, or --insecure-listen behind a proxy that speaks TLS", address)
+			return nil, app.Usagef("--listen %q can be reached by other machines, which would send their keys in the open; give --tls-cert and --tls-key, or --insecure-listen behind a proxy that speaks TLS", address)
 		}
 		if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
 			o.Hosts = append(o.Hosts, host)
@@ -185,21 +188,21 @@ func (c *serveCmd) options() (*server.Options, error) {
 	}
 	switch {
 	case isLocal:
-		o.Hosts = append(o.Hosts, "localhost", loopback, "::1")
+		o.Hosts = append(o.Hosts, "localhost", listen.Loopback, "::1")
 	case len(c.Host) == 0:
 		o.Hosts = nil // nobody said which names the machine has
 	}
 	for _, host := range c.Host {
-		if !isHostName(host) {
-			return nil, usagef("--host %q: want a name or an address alone, such as memory.internal or 10.0.0.7: no scheme, no port, no *; a name has labels of 1 to 63 letters, digits, - and _ with dots between them, 253 bytes at most", host)
+		if !listen.IsHostName(host) {
+			return nil, app.Usagef("--host %q: want a name or an address alone, such as memory.internal or 10.0.0.7: no scheme, no port, no *; a name has labels of 1 to 63 letters, digits, - and _ with dots between them, 253 bytes at most", host)
 		}
 	}
-	if base := strings.TrimSuffix(c.BasePath, "/"); base != "" && (path.Clean("/"+base) != base || strings.ContainsFunc(base, isNoPathCharacter)) {
-		return nil, usagef("--base-path %q: want a path such as /memory, of letters, digits and - . _ ~ /, without . and .. as names", c.BasePath)
+	if base := strings.TrimSuffix(c.BasePath, "/"); base != "" && (path.Clean("/"+base) != base || strings.ContainsFunc(base, listen.IsNoPathCharacter)) {
+		return nil, app.Usagef("--base-path %q: want a path such as /memory, of letters, digits and - . _ ~ /, without . and .. as names", c.BasePath)
 	}
 	for _, text := range c.Origin {
-		if !isOrigin(text) {
-			return nil, usagef("--origin %q: want an origin as browsers send it, such as https://console.example or http://localhost:3000: in lower case, without a path, and without :443 of https and :80 of http", text)
+		if !listen.IsOrigin(text) {
+			return nil, app.Usagef("--origin %q: want an origin as browsers send it, such as https://console.example or http://localhost:3000: in lower case, without a path, and without :443 of https and :80 of http", text)
 		}
 	}
 	for _, text := range c.TrustedProxy {
@@ -208,7 +211,7 @@ func (c *serveCmd) options() (*server.Options, error) {
 			p, err = addr.Prefix(addr.BitLen())
 		}
 		if err != nil {
-			return nil, usagef("--trusted-proxy %q: want a network such as 10.0.0.0/8", text)
+			return nil, app.Usagef("--trusted-proxy %q: want a network such as 10.0.0.0/8", text)
 		}
 		o.Proxies = append(o.Proxies, p)
 	}
@@ -230,15 +233,15 @@ func (c *serveCmd) urlOf(l net.Listener) string {
 	return "http://" + l.Addr().String() + c.BasePath
 }
 
-func (c *serveCmd) serveMetrics(s *server.Server) (*metricsServer, error) {
+func (c *serveCmd) serveMetrics(s *server.Server) (*listen.MetricsServer, error) {
 	if c.MetricsAddr == "" {
 		return nil, nil
 	}
-	return serveMetrics(c.MetricsAddr, s.Metrics())
+	return listen.ServeMetrics(c.MetricsAddr, s.Metrics())
 }
 
 // announce says where the server is, once it takes requests.
-func (c *serveCmd) announce(a *app, library string, urls []string) error {
+func (c *serveCmd) announce(a *app.App, library string, urls []string) error {
 	if a.JSON {
 		if err := a.PrintJSON(struct {
 			Library string   `json:"library"`

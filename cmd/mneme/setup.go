@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
 	"mneme/internal/quote"
 )
@@ -26,13 +27,13 @@ Examples:
     mneme --url 'aws://my-bucket?table=mneme' setup --print > policies.txt`
 }
 
-func (c *setupCmd) Run(ctx context.Context, a *app) error {
-	at, err := locate(a.url)
+func (c *setupCmd) Run(ctx context.Context, a *app.App) error {
+	at, err := app.Locate(a.URL)
 	if err != nil {
 		return err
 	}
 	if c.BucketOwner != "" && !accountName().MatchString(c.BucketOwner) {
-		return usagef("--bucket-owner %q is no account: want its 12 digits, or what your server calls it", c.BucketOwner)
+		return app.Usagef("--bucket-owner %q is no account: want its 12 digits, or what your server calls it", c.BucketOwner)
 	}
 	if c.Region != "" {
 		if err := os.Setenv(regionVariable, c.Region); err != nil {
@@ -50,29 +51,29 @@ func (c *setupCmd) Run(ctx context.Context, a *app) error {
 		return nil
 	}
 	if c.Print {
-		return a.printPlan(at, at.Setup.Plan(opts))
+		return printPlan(a, at, at.Setup.Plan(opts))
 	}
-	orphaned, err := at.Setup.Run(ctx, opts, a.printStep)
+	orphaned, err := at.Setup.Run(ctx, opts, func(s backend.SetupStep) { printStep(a, s) })
 	switch {
 	case err != nil || a.JSON:
 	case orphaned:
-		a.Printf("\nReady. Next, to bring back the stores of this bucket:\n  %s fsck --rebuild-index\n", a.command())
+		a.Printf("\nReady. Next, to bring back the stores of this bucket:\n  %s fsck --rebuild-index\n", a.Command())
 	default:
-		a.Printf("\nReady. Next:\n  %s store create notes\n  %s mount notes\n", a.command(), a.command())
+		a.Printf("\nReady. Next:\n  %s store create notes\n  %s mount notes\n", a.Command(), a.Command())
 	}
 	return err
 }
 
 // accountName is what can be the name of an account: 12 digits on AWS, a user on
 // other servers.
-var accountName = pattern(`^[A-Za-z0-9._-]{1,128}$`)
+var accountName = app.Pattern(`^[A-Za-z0-9._-]{1,128}$`)
 
 // regionVariable names the environment variable that the AWS SDK takes the
 // region from before all else.
 const regionVariable = "AWS_REGION"
 
 // printStep writes a step as soon as it is done: a table takes a while.
-func (a *app) printStep(s backend.SetupStep) {
+func printStep(a *app.App, s backend.SetupStep) {
 	if a.JSON {
 		_ = a.PrintJSON(s)
 	} else {
@@ -89,7 +90,7 @@ func (a *app) printStep(s backend.SetupStep) {
 	_ = a.Out.Flush() // the last flush tells of trouble
 }
 
-func (a *app) printPlan(at *backend.Location, plan *backend.SetupPlan) error {
+func printPlan(a *app.App, at *backend.Location, plan *backend.SetupPlan) error {
 	if a.JSON {
 		return a.PrintJSON(plan)
 	}

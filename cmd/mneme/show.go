@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -29,63 +31,63 @@ func (c *showCmd) Help() string {
     mneme show memver_0000000000001005zvgzwkzawr`
 }
 
-func (c *showCmd) Run(ctx context.Context, a *app) error {
+func (c *showCmd) Run(ctx context.Context, a *app.App) error {
 	return a.Page(func() error { return c.show(ctx, a) })
 }
 
-func (c *showCmd) show(ctx context.Context, a *app) error {
+func (c *showCmd) show(ctx context.Context, a *app.App) error {
 	_, notNumber := strconv.ParseUint(c.What, 10, 64)
 	_, _, notID := versionlog.LocateVersion(c.What)
 	switch {
 	case c.Store != "" && (notNumber != nil || c.Version != ""):
-		return usagef("--store goes with one sequence number; want `mneme show STORE NUMBER`")
+		return app.Usagef("--store goes with one sequence number; want `mneme show STORE NUMBER`")
 	case c.Store != "":
 		return c.showCommit(ctx, a, c.Store, c.What)
-	case strings.Contains(c.What, ":"), looksLikePath(c.What):
+	case strings.Contains(c.What, ":"), app.LooksLikePath(c.What):
 		return c.showMemory(ctx, a)
 	case notID == nil && c.Version == "":
 		return c.showID(ctx, a)
 	case c.Version != "":
 		return c.showCommit(ctx, a, c.What, c.Version)
 	case notNumber == nil:
-		return usagef("a sequence number needs its store; want `mneme show STORE %s`", c.What)
-	case strings.HasPrefix(c.What, versionPrefix):
-		return usagef("%w", notID)
+		return app.Usagef("a sequence number needs its store; want `mneme show STORE %s`", c.What)
+	case strings.HasPrefix(c.What, view.VersionPrefix):
+		return app.Usagef("%w", notID)
 	}
-	return usagef("%q is no version id; want memver_…, or STORE:/path, or STORE and a sequence number", c.What)
+	return app.Usagef("%q is no version id; want memver_…, or STORE:/path, or STORE and a sequence number", c.What)
 }
 
 // showMemory shows one version of a memory.
-func (c *showCmd) showMemory(ctx context.Context, a *app) error {
-	p, err := parseMemory(c.What)
+func (c *showCmd) showMemory(ctx context.Context, a *app.App) error {
+	p, err := app.ParseMemory(c.What)
 	if err != nil {
 		return err
 	}
-	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
-		path, version, err := oneVersion(ctx, st, p.path, c.Version)
+	return a.WithPlace(ctx, p, app.Reading, func(st *memory.Store) error {
+		path, version, err := app.OneVersion(ctx, st, p.Path, c.Version)
 		if err != nil {
 			return err
 		}
 		var v *versionlog.Version
 		if version == "" {
-			v, err = newestVersion(ctx, st, path)
+			v, err = view.NewestVersion(ctx, st, path)
 		} else {
-			v, err = versionRef(ctx, st, path, version)
+			v, err = view.VersionRef(ctx, st, path, version)
 		}
 		if err != nil {
-			return explainMissing(ctx, st, path, err)
+			return app.ExplainMissing(ctx, st, path, err)
 		}
 		return showVersion(ctx, a, st, *v)
 	})
 }
 
 // showCommit shows everything that the commit of a sequence number changed.
-func (c *showCmd) showCommit(ctx context.Context, a *app, store, number string) error {
+func (c *showCmd) showCommit(ctx context.Context, a *app.App, store, number string) error {
 	seq, err := strconv.ParseUint(number, 10, 64)
 	if err != nil {
-		return usagef("%q is no sequence number of store %s; `mneme log %s` lists them", number, store, term.ShellWord(store))
+		return app.Usagef("%q is no sequence number of store %s; `mneme log %s` lists them", number, store, term.ShellWord(store))
 	}
-	return a.withStore(ctx, store, reading, func(st *memory.Store) error {
+	return a.WithStore(ctx, store, app.Reading, func(st *memory.Store) error {
 		commit, err := st.Commit(ctx, seq)
 		if errors.Is(err, versionlog.ErrNotFound) {
 			return fmt.Errorf("sequence number %d of store %s: %w; `mneme log %[2]s` lists them", seq, st.Info().Slug, versionlog.ErrNotFound)
@@ -108,8 +110,8 @@ func (c *showCmd) showCommit(ctx context.Context, a *app, store, number string) 
 	})
 }
 
-func (c *showCmd) showID(ctx context.Context, a *app) error {
-	return a.withLibrary(ctx, reading, func(lib *backend.Library) error {
+func (c *showCmd) showID(ctx context.Context, a *app.App) error {
+	return a.WithLibrary(ctx, app.Reading, func(lib *backend.Library) error {
 		s, v, err := lib.FindVersion(ctx, c.What)
 		if err != nil {
 			return err
@@ -123,7 +125,7 @@ func (c *showCmd) showID(ctx context.Context, a *app) error {
 }
 
 // showEvent shows what happened to the store as a whole.
-func showEvent(a *app, st *memory.Store, c *versionlog.Commit) error {
+func showEvent(a *app.App, st *memory.Store, c *versionlog.Commit) error {
 	if a.JSON {
 		return a.PrintJSON(jsonview.NewCommit(c))
 	}
@@ -141,7 +143,7 @@ func showEvent(a *app, st *memory.Store, c *versionlog.Commit) error {
 	return nil
 }
 
-func showVersion(ctx context.Context, a *app, st *memory.Store, v versionlog.Version) error {
+func showVersion(ctx context.Context, a *app.App, st *memory.Store, v versionlog.Version) error {
 	before, err := replacedBy(ctx, st, v.Path, v)
 	if err != nil {
 		return err
@@ -159,7 +161,7 @@ func showVersion(ctx context.Context, a *app, st *memory.Store, v versionlog.Ver
 		}{jsonview.NewVersion(st.Info().ID, v), diff, whyGone(gone)})
 	}
 	fields := [][2]string{
-		{"Version", v.ID}, {"Memory", v.MemoryID}, {"Place", st.Info().Slug + ":" + shownPath(v)},
+		{"Version", v.ID}, {"Memory", v.MemoryID}, {"Place", st.Info().Slug + ":" + view.ShownPath(v)},
 		{"Change", string(v.Op)}, {"Sequence", strconv.FormatUint(v.Seq, 10)},
 		{"Time", term.LocalTime(v.Time)}, {"By", v.Actor.String()},
 	}

@@ -8,6 +8,7 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -22,7 +23,7 @@ func TestShowDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := lib.Open(t.Context(), info.ID, &memory.Author{Actor: userActor()})
+	st, err := lib.Open(t.Context(), info.ID, &memory.Author{Actor: app.UserActor()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func TestShowDirectory(t *testing.T) {
 	}
 	for json, want := range map[bool]string{false: "SHA-256   -\n", true: `"content_sha256":null,"content_size_bytes":null`} {
 		var out bytes.Buffer
-		a := &app{Console: &term.Console{Out: bufio.NewWriter(&out), JSON: json}}
+		a := &app.App{Console: &term.Console{Out: bufio.NewWriter(&out), JSON: json}}
 		if err := showVersion(t.Context(), a, st, v); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"mneme/archive/frozen"
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
 	"mneme/errkind"
 	"mneme/internal/durable"
@@ -56,19 +57,19 @@ type snapshotJSON struct {
 	Expired bool `json:"expired"`
 }
 
-func (c *snapshotCmd) Run(ctx context.Context, a *app) error {
+func (c *snapshotCmd) Run(ctx context.Context, a *app.App) error {
 	switch {
 	case c.Check && c.Store != "" && c.File == "":
 		return c.check(a, c.Store)
 	case c.Check || c.Store == "" || c.File == "":
-		return usagef("want `mneme snapshot STORE[@POINT] FILE`, or `mneme snapshot --check FILE`")
+		return app.Usagef("want `mneme snapshot STORE[@POINT] FILE`, or `mneme snapshot --check FILE`")
 	}
 	expires, err := expiryOf(c.Expires, time.Now())
 	if err != nil {
 		return err
 	}
 	if c.File == "-" {
-		return usagef("an image is not written to standard output; name a file such as %s.erofs", c.Store)
+		return app.Usagef("an image is not written to standard output; name a file such as %s.erofs", c.Store)
 	}
 	ref, at := c.Store, ""
 	if i := strings.LastIndexByte(ref, '@'); i > 0 {
@@ -79,9 +80,9 @@ func (c *snapshotCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if _, err := os.Lstat(path); err == nil {
-		return usagef("%s is there already; a snapshot replaces nothing, name a new file", c.File)
+		return app.Usagef("%s is there already; a snapshot replaces nothing, name a new file", c.File)
 	}
-	return a.withStoreAt(ctx, ref, at, func(_ *backend.Library, st *memory.Store) error {
+	return withStoreAt(ctx, a, ref, at, func(_ *backend.Library, st *memory.Store) error {
 		bar := a.Progress("snapshot " + st.Info().Slug)
 		var about *frozen.About
 		err := writeNew(path, func(f *os.File) (err error) {
@@ -112,10 +113,10 @@ func expiryOf(text string, now time.Time) (time.Time, error) {
 	if day, err := time.Parse(time.DateOnly, text); err == nil && day.After(today) {
 		return day, nil
 	}
-	return time.Time{}, usagef("--expires %s: want a number of days such as %dd, a date that is to come, such as %s, or never", text, snapshotLife, today.AddDate(0, 0, snapshotLife).Format(time.DateOnly))
+	return time.Time{}, app.Usagef("--expires %s: want a number of days such as %dd, a date that is to come, such as %s, or never", text, snapshotLife, today.AddDate(0, 0, snapshotLife).Format(time.DateOnly))
 }
 
-func (c *snapshotCmd) check(a *app, file string) error {
+func (c *snapshotCmd) check(a *app.App, file string) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -134,7 +135,7 @@ func (c *snapshotCmd) check(a *app, file string) error {
 	return nil
 }
 
-func (c *snapshotCmd) print(a *app, path string, about *frozen.About) error {
+func (c *snapshotCmd) print(a *app.App, path string, about *frozen.About) error {
 	if a.JSON {
 		return a.PrintJSON(snapshotJSON{"snapshot", path, about, about.Expired(time.Now())})
 	}
@@ -147,7 +148,7 @@ func (c *snapshotCmd) print(a *app, path string, about *frozen.About) error {
 }
 
 // warnExpired names the images of stores that are mounted and have expired.
-func (a *app) warnExpired(mounted []mountinfo.Mount, now time.Time) {
+func warnExpired(a *app.App, mounted []mountinfo.Mount, now time.Time) {
 	for _, m := range mounted {
 		if m.Type != "erofs" {
 			continue

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
 	"mneme/internal/mountinfo"
 )
@@ -32,7 +33,7 @@ func TestWarnExpired(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		(&app{Console: &term.Console{Err: &out}}).warnExpired(mounted, now)
+		warnExpired((&app.App{Console: &term.Console{Err: &out}}), mounted, now)
 		if have := out.String(); !strings.Contains(have, test.want) || (test.want == "") != (have == "") || strings.Count(have, "\n") > 1 {
 			t.Errorf("on %s: %q; want %q", test.now, have, test.want)
 		}

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/daemon"
 	"mneme/internal/mountinfo"
 	"mneme/internal/plural"
@@ -35,19 +37,19 @@ Examples:
 }
 
 type statusJSON struct {
-	URL    string       `json:"url"`
-	Stores []storeState `json:"stores"`
-	Mounts []mountJSON  `json:"mounts"`
+	URL    string            `json:"url"`
+	Stores []view.StoreState `json:"stores"`
+	Mounts []mountJSON       `json:"mounts"`
 
 	known bool // Stores could be asked for
 }
 
-func (c *statusCmd) Run(ctx context.Context, a *app) error {
-	at, err := locate(a.url)
+func (c *statusCmd) Run(ctx context.Context, a *app.App) error {
+	at, err := app.Locate(a.URL)
 	if err != nil {
 		return err
 	}
-	s := statusJSON{URL: at.URL, Stores: []storeState{}, Mounts: []mountJSON{}}
+	s := statusJSON{URL: at.URL, Stores: []view.StoreState{}, Mounts: []mountJSON{}}
 	// Mounts are shown even when the stores cannot be asked.
 	var storesErr error
 	s.Stores, storesErr = storeStates(ctx, a, at.Dir != "")
@@ -66,16 +68,16 @@ func (c *statusCmd) Run(ctx context.Context, a *app) error {
 	}
 	printStatus(a, s, c.Verbose)
 	if mounted, err := mountinfo.List(); err == nil {
-		a.warnExpired(mounted, time.Now())
+		warnExpired(a, mounted, time.Now())
 	}
 	return storesErr
 }
 
 // storeStates returns what there is to say about every store; what they hold
 // only if it is to be counted.
-func storeStates(ctx context.Context, a *app, count bool) ([]storeState, error) {
-	states := []storeState{}
-	err := a.withLibrary(ctx, reading, func(lib *backend.Library) error {
+func storeStates(ctx context.Context, a *app.App, count bool) ([]view.StoreState, error) {
+	states := []view.StoreState{}
+	err := a.WithLibrary(ctx, app.Reading, func(lib *backend.Library) error {
 		stores, err := lib.Stores(ctx)
 		if err != nil {
 			return err
@@ -85,7 +87,7 @@ func storeStates(ctx context.Context, a *app, count bool) ([]storeState, error) 
 			if err != nil {
 				return err
 			}
-			state, err := newStoreState(ctx, st, count)
+			state, err := view.NewStoreState(ctx, st, count)
 			if errors.Is(err, versionlog.ErrNotFound) {
 				continue // deleted meanwhile
 			}
@@ -96,10 +98,10 @@ func storeStates(ctx context.Context, a *app, count bool) ([]storeState, error) 
 		}
 		return nil
 	})
-	return states, a.allowNothing(err)
+	return states, a.AllowNothing(err)
 }
 
-func printStatus(a *app, s statusJSON, verbose bool) {
+func printStatus(a *app.App, s statusJSON, verbose bool) {
 	a.PrintFields([][2]string{{"Stores at", s.URL}})
 	t := &term.Table{Header: []string{"STORE", "SEQ", "MEMORIES", "BYTES", "STATE"}, Right: []string{"SEQ", "MEMORIES", "BYTES"}, Shrink: []string{"STORE"}}
 	for _, st := range s.Stores {
@@ -156,7 +158,7 @@ func (s statusJSON) storesOf(m mountJSON) string {
 		if seq := st.Get(daemon.StatusAsOf); seq != "" {
 			name += " (as of " + seq + ")"
 		}
-		if s.known && !slices.ContainsFunc(s.Stores, func(known storeState) bool { return known.ID == id }) {
+		if s.known && !slices.ContainsFunc(s.Stores, func(known view.StoreState) bool { return known.ID == id }) {
 			name += " (" + cmp.Or(st.Get(daemon.StatusURL), "elsewhere") + ")"
 		}
 		names = append(names, name)
@@ -186,7 +188,7 @@ func (m mountJSON) state() string {
 }
 
 // printMount prints all that a mount says of its stores.
-func printMount(a *app, m mountJSON) {
+func printMount(a *app.App, m mountJSON) {
 	a.Printf("\n")
 	a.PrintFields([][2]string{{"Mounted at", fmt.Sprintf("%s, by process %d: %s", m.Dir, m.PID, m.state())}})
 	for _, st := range m.Stores {

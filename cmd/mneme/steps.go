@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/internal/plural"
 	"mneme/internal/quote"
 	"mneme/memory"
@@ -37,7 +39,7 @@ type leftJSON struct {
 }
 
 // printStepList lists what would be changed, and how many lines.
-func (a *app) printStepList(ctx context.Context, st *memory.Store, steps []memory.Step, left []memory.Left, conflicts []conflictLine) error {
+func printStepList(ctx context.Context, a *app.App, st *memory.Store, steps []memory.Step, left []memory.Left, conflicts []conflictLine) error {
 	return a.Page(func() error {
 		added, removed := 0, 0
 		for p, err := range st.StepPatches(ctx, steps) {
@@ -63,12 +65,12 @@ func (a *app) printStepList(ctx context.Context, st *memory.Store, steps []memor
 				added, removed = added+plus, removed+minus
 				stat = "  " + term.DiffStat(p.Text)
 			}
-			a.Printf("%s  %s%s\n", a.Paint(opColors[op], fmt.Sprintf("%-8s", op)), quote.Text(name), stat)
+			a.Printf("%s  %s%s\n", a.Paint(view.OpColors[op], fmt.Sprintf("%-8s", op)), quote.Text(name), stat)
 		}
-		if err := a.printConflicts(conflicts); err != nil {
+		if err := printConflicts(a, conflicts); err != nil {
 			return err
 		}
-		if err := a.printLeftPaths(left); err != nil || a.JSON {
+		if err := printLeftPaths(a, left); err != nil || a.JSON {
 			return err
 		}
 		a.Printf("%s would be made, +%d -%d; nothing was changed\n", plural.Of(len(steps), "change"), added, removed)
@@ -99,7 +101,7 @@ func allErased(left []memory.Left) bool {
 }
 
 // printLeftPaths lists what is left as it is.
-func (a *app) printLeftPaths(left []memory.Left) error {
+func printLeftPaths(a *app.App, left []memory.Left) error {
 	for _, l := range left {
 		if a.JSON {
 			if err := a.PrintJSON(newLeftJSON(l)); err != nil {
@@ -145,7 +147,7 @@ type conflictLine struct {
 }
 
 // printConflicts lists memories that are left because others have changed them, too.
-func (a *app) printConflicts(conflicts []conflictLine) error {
+func printConflicts(a *app.App, conflicts []conflictLine) error {
 	for _, k := range conflicts {
 		if a.JSON {
 			if err := a.PrintJSON(k); err != nil {
@@ -209,7 +211,7 @@ func commitsAre(n int) string {
 // adviseSteps says how changes are confirmed that the store's guard holds back.
 func adviseSteps(err error) error {
 	if errors.Is(err, versionlog.ErrGuarded) {
-		return advised{fmt.Errorf("%w; if it is meant, the same with --confirm does it", err)}
+		return app.Advised(fmt.Errorf("%w; if it is meant, the same with --confirm does it", err))
 	}
 	return err
 }

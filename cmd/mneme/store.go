@@ -7,12 +7,12 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/internal/plural"
-	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -47,9 +47,9 @@ func (c *storeCreateCmd) Help() string {
     mneme store create team --secrets refuse`
 }
 
-func (c *storeCreateCmd) Run(ctx context.Context, a *app) error {
-	return a.withLibrary(ctx, creating, func(lib *backend.Library) error {
-		asked := versionlog.Store{Policy: newStorePolicy()}
+func (c *storeCreateCmd) Run(ctx context.Context, a *app.App) error {
+	return a.WithLibrary(ctx, app.Creating, func(lib *backend.Library) error {
+		asked := versionlog.Store{Policy: app.NewStorePolicy()}
 		update := c.update()
 		c.apply(&update)
 		update.Apply(&asked)
@@ -58,11 +58,11 @@ func (c *storeCreateCmd) Run(ctx context.Context, a *app) error {
 			most = int64(*c.MaxMemoryBytes)
 		}
 		if most == 0 { // which the library takes for its default
-			return usagef("--max-memory-bytes 0: no memory could have content; want 1 to %d", memory.LargestMaxMemoryBytes)
+			return app.Usagef("--max-memory-bytes 0: no memory could have content; want 1 to %d", memory.LargestMaxMemoryBytes)
 		}
 		s, err := lib.CreateStore(ctx, c.Name, &memory.StoreOptions{
 			Description: c.Description, MaxMemoryBytes: most, Content: versionlog.ContentRule(c.Content),
-			Quota: asked.Quota, Policy: asked.Policy, Metadata: c.Metadata, Actor: userActor(),
+			Quota: asked.Quota, Policy: asked.Policy, Metadata: c.Metadata, Actor: app.UserActor(),
 		})
 		if errors.Is(err, versionlog.ErrExists) && c.IfMissing {
 			s, err = lib.FindStore(ctx, c.Name)
@@ -74,7 +74,7 @@ func (c *storeCreateCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		if a.JSON {
-			return a.PrintJSON(newStoreJSON(s))
+			return a.PrintJSON(view.NewStore(s))
 		}
 		a.Printf("%s\n", s.Slug)
 		if s.Slug != c.Name {
@@ -88,17 +88,17 @@ type storeListCmd struct {
 	All bool `help:"Archived stores, too."`
 }
 
-func (c *storeListCmd) Run(ctx context.Context, a *app) error {
-	at, err := locate(a.url)
+func (c *storeListCmd) Run(ctx context.Context, a *app.App) error {
+	at, err := app.Locate(a.URL)
 	if err != nil {
 		return err
 	}
 	var stores []versionlog.Store
-	err = a.withLibrary(ctx, reading, func(lib *backend.Library) (err error) {
+	err = a.WithLibrary(ctx, app.Reading, func(lib *backend.Library) (err error) {
 		stores, err = lib.Stores(ctx)
 		return err
 	})
-	if err = a.allowNothing(err); err != nil {
+	if err = a.AllowNothing(err); err != nil {
 		return err
 	}
 	t := &term.Table{Header: []string{"STORE", "CREATED", "STATE", "CONTENT", "MAX BYTES", "DESCRIPTION"}, Right: []string{"MAX BYTES"},
@@ -112,7 +112,7 @@ func (c *storeListCmd) Run(ctx context.Context, a *app) error {
 			state = "archived"
 		}
 		if a.JSON {
-			if err := a.PrintJSON(newStoreJSON(s)); err != nil {
+			if err := a.PrintJSON(view.NewStore(s)); err != nil {
 				return err
 			}
 		}
@@ -132,9 +132,9 @@ type storeShowCmd struct {
 	Store string `arg:"" help:"Its name or id."`
 }
 
-func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
-	return a.withStore(ctx, c.Store, reading, func(st *memory.Store) error {
-		state, err := newStoreState(ctx, st, true)
+func (c *storeShowCmd) Run(ctx context.Context, a *app.App) error {
+	return a.WithStore(ctx, c.Store, app.Reading, func(st *memory.Store) error {
+		state, err := view.NewStoreState(ctx, st, true)
 		if err != nil {
 			return err
 		}
@@ -156,11 +156,11 @@ func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 			[2]string{"Memories", strconv.Itoa(*state.Memories) + ", " + strconv.FormatInt(*state.Bytes, 10) + " bytes"},
 			[2]string{"History", strconv.FormatInt(state.History, 10) + " bytes"},
 			[2]string{"Sequence", strconv.FormatUint(state.Seq, 10)},
-			[2]string{"Tip", tipText(versionlog.Tip{Seq: state.Seq, Digest: state.Digest})})
+			[2]string{"Tip", view.TipText(versionlog.Tip{Seq: state.Seq, Digest: state.Digest})})
 		if state.Git > 0 {
 			rows = append(rows, [2]string{"Git", plural.Of(state.Git, "memory") + " that git takes for its own"})
 		}
-		if text := quotaText(s.Quota, state.used); text != "" {
+		if text := quotaText(s.Quota, state.Used); text != "" {
 			rows = append(rows, [2]string{"Quota", text})
 		}
 		if text := guardText(s.Policy.Guard); text != "" {
@@ -181,39 +181,4 @@ func (c *storeShowCmd) Run(ctx context.Context, a *app) error {
 		a.PrintFields(rows)
 		return nil
 	})
-}
-
-// storeState is a store with where it is at now.
-type storeState struct {
-	storeJSON
-	Seq      uint64            `json:"head_seq"`
-	Digest   versionlog.Digest `json:"head_digest"`            // "" before the first commit
-	Memories *int              `json:"memory_count,omitempty"` // nil: not counted
-	Bytes    *int64            `json:"content_size_bytes,omitempty"`
-	Git      int               `json:"git_paths,omitempty"` // memories that git takes for its own
-	History  int64             `json:"history_size_bytes"`
-
-	used versionlog.Usage
-}
-
-func newStoreState(ctx context.Context, st *memory.Store, count bool) (storeState, error) {
-	state := storeState{storeJSON: newStoreJSON(st.Info())}
-	tip, err := st.Tip(ctx)
-	state.Seq, state.Digest, state.History, state.used = tip.Seq, tip.Digest, tip.Totals.Bytes, tip.UsedAt(time.Now())
-	if err != nil || !count {
-		return state, err
-	}
-	memories, bytes := 0, int64(0)
-	for v, err := range st.Heads(ctx, "/") {
-		if err != nil {
-			return state, err
-		}
-		memories++
-		bytes += v.Size
-		if quote.HasGits(v.Path) {
-			state.Git++
-		}
-	}
-	state.Memories, state.Bytes = &memories, &bytes
-	return state, nil
 }

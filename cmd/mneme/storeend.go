@@ -9,7 +9,9 @@ import (
 
 	"mneme/archive"
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/internal/quote"
 	"mneme/versionlog"
 )
@@ -33,8 +35,8 @@ Example:
     mneme store archive notes --yes`
 }
 
-func (c *storeArchiveCmd) Run(ctx context.Context, a *app) error {
-	return a.withLibrary(ctx, writing, func(lib *backend.Library) error {
+func (c *storeArchiveCmd) Run(ctx context.Context, a *app.App) error {
+	return a.WithLibrary(ctx, app.Writing, func(lib *backend.Library) error {
 		s, err := lib.FindStore(ctx, c.Store)
 		if err != nil {
 			return err
@@ -44,14 +46,14 @@ func (c *storeArchiveCmd) Run(ctx context.Context, a *app) error {
 				return err
 			}
 		}
-		if err := lib.ArchiveStore(ctx, s.ID, userActor()); err != nil {
+		if err := lib.ArchiveStore(ctx, s.ID, app.UserActor()); err != nil {
 			return err
 		}
 		if s, err = lib.FindStore(ctx, s.ID); err != nil {
 			return err
 		}
 		if a.JSON {
-			return a.PrintJSON(newStoreJSON(s))
+			return a.PrintJSON(view.NewStore(s))
 		}
 		a.Printf("Store %s is archived since %s: it can be read, and removed from.\n", quote.Text(s.Slug), term.LocalTime(s.ArchivedAt))
 		return nil
@@ -72,8 +74,8 @@ Examples:
     mneme store delete memstore_01jz… --yes`
 }
 
-func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
-	return a.withLibrary(ctx, writing, func(lib *backend.Library) error {
+func (c *storeDeleteCmd) Run(ctx context.Context, a *app.App) error {
+	return a.WithLibrary(ctx, app.Writing, func(lib *backend.Library) error {
 		s, err := lib.FindStore(ctx, c.Store)
 		missing := err
 		if errors.Is(missing, versionlog.ErrNotFound) && c.Yes && versionlog.CheckStoreID(c.Store) == nil {
@@ -100,7 +102,7 @@ func (c *storeDeleteCmd) Run(ctx context.Context, a *app) error {
 		}
 		switch {
 		case err != nil:
-			return adviseDeletion(err, s.ID)
+			return app.AdviseDeletion(err, s.ID)
 		case !a.JSON && missing != nil:
 			a.Printf("There was no store %s any more; what was left of it is removed.\n", quote.Text(s.ID))
 			return nil
@@ -131,9 +133,9 @@ func hasLeft(lib *backend.Library, id string) (bool, error) {
 // sure makes sure that the caller wants what the sentence says, and that no
 // mount on this machine would suffer: one that shows the store, or, unless
 // readers, only one that writes it.
-func (f endFlags) sure(a *app, s versionlog.Store, readers bool, sentence string) error {
+func (f endFlags) sure(a *app.App, s versionlog.Store, readers bool, sentence string) error {
 	if !f.Force {
-		if err := a.checkUnmounted(s, readers); err != nil {
+		if err := a.CheckUnmounted(s, readers); err != nil {
 			return err
 		}
 	}

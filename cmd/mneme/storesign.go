@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/internal/durable"
 	"mneme/internal/safepath"
 	"mneme/witness"
@@ -32,18 +33,18 @@ Examples:
     mneme fsck notes --against notes.note --verify-key "$(cat notes.pub)"`
 }
 
-func (c *storeSignCmd) Run(ctx context.Context, a *app) error {
+func (c *storeSignCmd) Run(ctx context.Context, a *app.App) error {
 	switch {
 	case c.NewKey != "" && c.Store == "" && c.Key == "":
 		return c.makeKey(a)
 	case c.NewKey != "" || c.Store == "" || c.Key == "":
-		return usagef("want `mneme store sign STORE --key FILE`, or `mneme store sign --new-key FILE`")
+		return app.Usagef("want `mneme store sign STORE --key FILE`, or `mneme store sign --new-key FILE`")
 	}
 	secret, err := readSecretKey(c.Key)
 	if err != nil {
 		return err
 	}
-	return a.withLibrary(ctx, reading, func(lib *backend.Library) error {
+	return a.WithLibrary(ctx, app.Reading, func(lib *backend.Library) error {
 		t, err := tipToSign(ctx, lib, c.Store)
 		if err != nil {
 			return err
@@ -66,7 +67,7 @@ func (c *storeSignCmd) Run(ctx context.Context, a *app) error {
 // tipToSign returns the tip of a store whose history is, as far as this machine has
 // seen it, the one that was there.
 func tipToSign(ctx context.Context, lib *backend.Library, ref string) (t witness.SignedTip, err error) {
-	st, err := openStore(ctx, lib, ref, reading)
+	st, err := app.OpenStore(ctx, lib, ref, app.Reading)
 	if err != nil {
 		return t, err
 	}
@@ -76,13 +77,13 @@ func tipToSign(ctx context.Context, lib *backend.Library, ref string) (t witness
 	}
 	tip, err := st.Tip(ctx)
 	if err == nil && tip.Seq == 0 {
-		err = usagef("store %s has no commits yet, so there is nothing to sign", s.Slug)
+		err = app.Usagef("store %s has no commits yet, so there is nothing to sign", s.Slug)
 	}
 	t.StoreID, t.Tip.Seq, t.Tip.Digest = s.ID, tip.Seq, tip.Digest
 	return t, err
 }
 
-func (c *storeSignCmd) makeKey(a *app) error {
+func (c *storeSignCmd) makeKey(a *app.App) error {
 	secret, verifier, err := witness.NewKey()
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func writeNewFile(path, text string) error {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return usagef("%w; nothing is written over, name another file", err)
+		return app.Usagef("%w; nothing is written over, name another file", err)
 	}
 	if err != nil {
 		return err

@@ -4,7 +4,9 @@ import (
 	"context"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 )
 
 type storeUpdateCmd struct {
@@ -32,8 +34,8 @@ Examples:
     mneme store update notes --metadata owner=build-team --remove-metadata draft`
 }
 
-func (c *storeUpdateCmd) Run(ctx context.Context, a *app) error {
-	return a.withLibrary(ctx, writing, func(lib *backend.Library) error {
+func (c *storeUpdateCmd) Run(ctx context.Context, a *app.App) error {
+	return a.WithLibrary(ctx, app.Writing, func(lib *backend.Library) error {
 		s, err := lib.FindStore(ctx, c.Store)
 		if err != nil {
 			return err
@@ -47,18 +49,18 @@ func (c *storeUpdateCmd) Run(ctx context.Context, a *app) error {
 		}
 		for _, key := range c.RemoveMetadata {
 			if _, set := c.Metadata[key]; set {
-				return usagef("--metadata sets %q and --remove-metadata takes it away; want one", key)
+				return app.Usagef("--metadata sets %q and --remove-metadata takes it away; want one", key)
 			}
 			u.Metadata[key] = nil
 		}
 		if u.Empty() {
-			return usagef("nothing to change: say what, such as --quota-bytes 1GiB")
+			return app.Usagef("nothing to change: say what, such as --quota-bytes 1GiB")
 		}
-		if s, err = lib.UpdateStore(ctx, s.ID, u, userActor()); err != nil {
+		if s, err = lib.UpdateStore(ctx, s.ID, u, app.UserActor()); err != nil {
 			return err
 		}
 		if a.JSON {
-			return a.PrintJSON(newStoreJSON(s))
+			return a.PrintJSON(view.NewStore(s))
 		}
 		a.Printf("%s\n", s.Slug)
 		return nil

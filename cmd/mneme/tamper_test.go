@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"mneme/cmd/mneme/app"
 )
 
 // tampering is one change behind mneme's back.
@@ -38,20 +40,20 @@ func fsckIn(t testing.TB, url string, cmd fsckCmd) (code int, output string) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	a := newApp(os.Stdin, out, out)
-	a.url, a.JSON = &url, true
+	a := app.New(os.Stdin, out, out)
+	a.URL, a.JSON = &url, true
 	err = cmd.Run(t.Context(), a)
 	if flushErr := a.Out.Flush(); flushErr != nil {
 		t.Fatal(flushErr)
 	}
 	if err != nil {
-		a.report(err)
+		a.Report(err)
 	}
 	text, readErr := os.ReadFile(out.Name())
 	if readErr != nil {
 		t.Fatal(readErr)
 	}
-	return classify(err).code, string(text)
+	return app.Classify(err).Code, string(text)
 }
 
 // tamperings is how many changes are tried: MNEME_RUNS, 10,000 as torture, else a few.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
 	"mneme/memory"
 	"mneme/session/conflict"
@@ -75,7 +76,7 @@ func mnemeCommand(t *testing.T, env []string, args ...string) *exec.Cmd {
 // the newest only, and fits the lines. Elsewhere nothing is left out.
 func TestLogOnTerminal(t *testing.T) {
 	url := "file://" + filepath.Join(t.TempDir(), "stores")
-	lib, err := openLibrary(t.Context(), &url, creating)
+	lib, err := app.OpenLibrary(t.Context(), &url, app.Creating)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func TestLogOnTerminal(t *testing.T) {
 	if _, err := lib.CreateStore(t.Context(), "notes", nil); err != nil {
 		t.Fatal(err)
 	}
-	st, err := openStore(t.Context(), lib, "notes", writing)
+	st, err := app.OpenStore(t.Context(), lib, "notes", app.Writing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func TestTerminalIsNotSteered(t *testing.T) {
 	const escaped = `\x1b]0;x\a\u009b31m\u202e\u200b\u2028\ufeff\U000e0041\u3164`
 	const inJSON = `\u001b]0;x\u0007\u009b31m\u202e\u200b\u2028\ufeff\udb40\udc41\u3164`
 	url := "file://" + filepath.Join(t.TempDir(), "stores")
-	lib, err := openLibrary(t.Context(), &url, creating)
+	lib, err := app.OpenLibrary(t.Context(), &url, app.Creating)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +196,7 @@ func TestPager(t *testing.T) {
 	if out := onTerminal(t, []string{url, "PAGER=kill -INT $PPID && sed s/^/paged:/"}, "log", "notes", "--all"); !strings.HasPrefix(out, "paged:") {
 		t.Errorf("after Ctrl-C: %q", out)
 	}
-	a := newApp(os.Stdin, os.Stdout, os.Stderr)
+	a := app.New(os.Stdin, os.Stdout, os.Stderr)
 	a.IsTerminal = true
 	t.Setenv("PAGER", "exit 3; less")
 	if err := a.Page(func() error { return nil }); err == nil || !strings.Contains(err.Error(), "pager exit 3; less: exit status 3") {

@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
 )
 
 // terminalApp writes as if to a terminal.
-func terminalApp(out *strings.Builder) *app {
-	return &app{Console: &term.Console{Out: bufio.NewWriter(out), IsTerminal: true, Color: true}}
+func terminalApp(out *strings.Builder) *app.App {
+	return &app.App{Console: &term.Console{Out: bufio.NewWriter(out), IsTerminal: true, Color: true}}
 }
 
 // TestTableColors makes sure that what colours add does not push columns out
@@ -49,7 +50,7 @@ func TestOutputIsShown(t *testing.T) {
 	a.PrintTable(table)
 	a.PrintFields([][2]string{{"Place", "notes:/x\u2800 "}})
 	a.Err = a.Out
-	a.report(errors.New("one \u3164\x1b[2J\ntwo" + strings.Repeat(".", 1<<20)))
+	a.Report(errors.New("one \u3164\x1b[2J\ntwo" + strings.Repeat(".", 1<<20)))
 	if err := a.Out.Flush(); err != nil {
 		t.Fatal(err)
 	}

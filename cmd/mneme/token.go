@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
 	"mneme/server/access"
 	"mneme/server/manage"
@@ -33,7 +34,7 @@ Examples:
     mneme token laptop --store notes:ro --session agent-7 --expires 15m --max-calls 500 --json`
 }
 
-func (c *tokenCmd) Run(ctx context.Context, a *app) error {
+func (c *tokenCmd) Run(ctx context.Context, a *app.App) error {
 	var wanted []manage.Wanted
 	for _, text := range c.Store {
 		w := manage.Wanted{Store: text, Access: manage.ReadWrite}
@@ -45,7 +46,7 @@ func (c *tokenCmd) Run(ctx context.Context, a *app) error {
 	session := access.Session{ID: c.Session, MaxCalls: int(c.MaxCalls), MaxBytes: int64(c.MaxBytes)}
 	if c.Expires > 0 {
 		if time.Duration(c.Expires) > access.MaxTokenAge {
-			return usagef("--expires %v: a token counts for 1h at most", time.Duration(c.Expires))
+			return app.Usagef("--expires %v: a token counts for 1h at most", time.Duration(c.Expires))
 		}
 		session.Expires = time.Now().Add(time.Duration(c.Expires))
 	}
@@ -53,7 +54,7 @@ func (c *tokenCmd) Run(ctx context.Context, a *app) error {
 	if c.Key != "" {
 		ref = &keyRef{c.Key}
 	}
-	return a.withKeys(ctx, func(_ *backend.Library, keys keyring) error {
+	return withKeys(ctx, a, func(_ *backend.Library, keys keyring) error {
 		made, err := keys.session(ctx, ref, session, wanted)
 		if err != nil {
 			return err

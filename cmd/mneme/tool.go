@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
+	"mneme/cmd/mneme/sessions"
 	"mneme/cmd/mneme/term"
 	"mneme/memory"
 	"mneme/session"
@@ -25,7 +27,7 @@ type agentStores struct {
 // agentFlags are those of commands that give an agent memory without a mount.
 type agentFlags struct {
 	agentStores
-	strictness
+	sessions.Strictness
 	OnConflict string `enum:"fail,merge" default:"fail" help:"What to do with a change to a file that somebody else has changed: fail, or merge changes to other lines. Default: ${default}."`
 }
 
@@ -33,39 +35,39 @@ type agentFlags struct {
 func (f *agentStores) logger() *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(f.LogLevel)) // kong has seen that it is one
-	return newLogger(level)
+	return sessions.NewLogger(level)
 }
 
 // withMemory opens the stores, claims the session, and calls do with what the agent has.
-func (f *agentFlags) withMemory(ctx context.Context, a *app, opts tools.Options, do func(*tools.Memory) error) (err error) {
+func (f *agentFlags) withMemory(ctx context.Context, a *app.App, opts tools.Options, do func(*tools.Memory) error) (err error) {
 	if len(f.Store) == 0 {
-		return usagef("which store? `mneme store list` lists them; --store NAME names one")
+		return app.Usagef("which store? `mneme store list` lists them; --store NAME names one")
 	}
-	if _, err := sessionName(f.Session); err != nil {
+	if _, err := sessions.SessionName(f.Session); err != nil {
 		return err
 	}
-	wanted, err := wantStores(f.Store, f.ReadOnly)
+	wanted, err := sessions.WantStores(f.Store, f.ReadOnly)
 	if err != nil {
 		return err
 	}
 	opts.Logger, opts.Merge = f.logger(), f.OnConflict == "merge"
-	return a.withLibrary(ctx, backend.Options{ReadOnly: allReadOnly(wanted)}, func(lib *backend.Library) (err error) {
-		if f.Session, err = ownSession(lib, f.Session); err != nil {
+	return a.WithLibrary(ctx, backend.Options{ReadOnly: sessions.AllReadOnly(wanted)}, func(lib *backend.Library) (err error) {
+		if f.Session, err = sessions.OwnSession(lib, f.Session); err != nil {
 			return err
 		}
-		if err := obeyCredential(ctx, lib, wanted); err != nil {
+		if err := sessions.ObeyCredential(ctx, lib, wanted); err != nil {
 			return err
 		}
-		f.settle(lib)
+		f.Settle(lib)
 		began := time.Now()
-		claim, err := claimWanted(a.url, f.Session, wanted)
+		claim, err := sessions.ClaimWanted(a.URL, f.Session, wanted)
 		if err != nil {
 			return err
 		}
 		defer claim.Close()
 		author := memory.SessionAuthor(f.Session)
-		author.MayWrite = mayWrite(lib, f.Session)
-		stores, err := openWanted(ctx, lib, wanted, author)
+		author.MayWrite = sessions.MayWrite(lib, f.Session)
+		stores, err := sessions.OpenWanted(ctx, lib, wanted, author)
 		if err == nil {
 			err = lib.CheckReaders(ctx, stores)
 		}
@@ -97,7 +99,7 @@ func (f *agentFlags) places(lib *backend.Library, stores []*memory.Store, began 
 		p := tools.Place{Store: st}
 		if !st.ReadOnly() {
 			p.Session = session.New(st, &session.Options{
-				ID: f.Session, Strict: f.isStrict(), Merge: f.OnConflict == "merge", Conflicts: lib.Conflicts(st.Info().ID), Logger: log,
+				ID: f.Session, Strict: f.IsStrict(), Merge: f.OnConflict == "merge", Conflicts: lib.Conflicts(st.Info().ID), Logger: log,
 				Face: "session", Name: tools.PathName(st.Info().Slug, len(stores) > 1),
 			})
 			if err := p.Session.Conflicts().Adopt(began); err != nil {
@@ -133,7 +135,7 @@ Examples:
     mneme tool --store notes --store docs:ro --session agent-1 --calls 0 </dev/null`
 }
 
-func (c *toolCmd) Run(ctx context.Context, a *app) error {
+func (c *toolCmd) Run(ctx context.Context, a *app.App) error {
 	if c.Schema {
 		return a.PrintJSON(struct {
 			Declaration json.RawMessage `json:"declaration"`

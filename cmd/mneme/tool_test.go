@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"mneme/cmd/mneme/app"
 	"mneme/internal/strictjson"
 	"mneme/memory"
 	"mneme/session"
@@ -19,7 +20,7 @@ import (
 func serveToolLines(t *testing.T, in io.Reader, taken func(toolReply) error) {
 	t.Helper()
 	url := "file://" + t.TempDir()
-	lib, err := openLibrary(t.Context(), &url, creating)
+	lib, err := app.OpenLibrary(t.Context(), &url, app.Creating)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
+	"mneme/cmd/mneme/sessions"
 	"mneme/cmd/mneme/term"
 	"mneme/internal/plural"
 	"mneme/internal/quote"
@@ -20,7 +22,7 @@ type undoCmd struct {
 	Session string `required:"" placeholder:"ID" help:"The session whose changes are taken back, as 'mneme log' and .mneme/status show it."`
 	Since   string `placeholder:"POINT" help:"Only what it has changed after that: a sequence number, HEAD~n, a time or an age. Default: all."`
 	DryRun  bool   `name:"dry-run" help:"List what would change, and change nothing."`
-	confirmFlag
+	app.ConfirmFlag
 }
 
 func (c *undoCmd) Help() string {
@@ -35,15 +37,15 @@ Examples:
     mneme undo notes --session sesn_2`
 }
 
-func (c *undoCmd) Run(ctx context.Context, a *app) error {
-	p, err := parseDir(c.Store)
+func (c *undoCmd) Run(ctx context.Context, a *app.App) error {
+	p, err := app.ParseDir(c.Store)
 	if err != nil {
 		return err
 	}
-	if p.path != "/" {
-		return usagef("%s is a place in a store; an undo is one of a whole store: want `mneme undo %s --session ID`", p, term.ShellWord(p.store))
+	if p.Path != "/" {
+		return app.Usagef("%s is a place in a store; an undo is one of a whole store: want `mneme undo %s --session ID`", p, term.ShellWord(p.Store))
 	}
-	if err := p.toChange(); err != nil {
+	if err := p.ToChange(); err != nil {
 		return err
 	}
 	var since *memory.Point
@@ -54,13 +56,13 @@ func (c *undoCmd) Run(ctx context.Context, a *app) error {
 		}
 		since = &point
 	}
-	a.follow(p)
-	opts := writing
+	a.Follow(p)
+	opts := app.Writing
 	if c.DryRun {
-		opts = reading
+		opts = app.Reading
 	}
-	return a.withLibrary(ctx, opts, func(lib *backend.Library) error {
-		st, err := openStore(ctx, lib, p.ref(), opts)
+	return a.WithLibrary(ctx, opts, func(lib *backend.Library) error {
+		st, err := app.OpenStore(ctx, lib, p.Ref(), opts)
 		if err != nil {
 			return err
 		}
@@ -78,7 +80,7 @@ func (c *undoCmd) Run(ctx context.Context, a *app) error {
 }
 
 // list prints what would be done.
-func (c *undoCmd) list(ctx context.Context, a *app, st *memory.Store, since uint64) error {
+func (c *undoCmd) list(ctx context.Context, a *app.App, st *memory.Store, since uint64) error {
 	plan, err := st.PlanUndo(ctx, c.Session, since)
 	if err != nil {
 		return err
@@ -87,19 +89,19 @@ func (c *undoCmd) list(ctx context.Context, a *app, st *memory.Store, since uint
 	for _, k := range plan.Conflicts {
 		conflicts = append(conflicts, conflictLine{Type: "conflict", Path: k.Path, Why: k.Why})
 	}
-	return a.printStepList(ctx, st, plan.Steps, plan.Left, conflicts)
+	return printStepList(ctx, a, st, plan.Steps, plan.Left, conflicts)
 }
 
 // undo takes back, in a session of its own, or in that of the credential.
-func (c *undoCmd) undo(ctx context.Context, a *app, lib *backend.Library, st *memory.Store, since uint64) error {
-	own, err := ownSession(lib, "")
+func (c *undoCmd) undo(ctx context.Context, a *app.App, lib *backend.Library, st *memory.Store, since uint64) error {
+	own, err := sessions.OwnSession(lib, "")
 	if err != nil {
 		return err
 	}
 	s := session.New(st, &session.Options{ID: own, Conflicts: lib.Conflicts(st.Info().ID), Warn: a.Warn})
 	defer s.Close()
 	bar := a.Progress("undo")
-	done, err := s.Undo(ctx, c.Session, since, &session.StepOptions{Confirmed: c.Confirm, Progress: bar.Show, Actor: userActor()})
+	done, err := s.Undo(ctx, c.Session, since, &session.StepOptions{Confirmed: c.Confirm, Progress: bar.Show, Actor: app.UserActor()})
 	bar.Clear()
 	if err != nil {
 		err = adviseSteps(err)
@@ -124,7 +126,7 @@ type undoJSON struct {
 	Conflicts []conflictLine `json:"conflicts,omitempty"`
 }
 
-func (c *undoCmd) print(a *app, st *memory.Store, own string, done *session.Undone) error {
+func (c *undoCmd) print(a *app.App, st *memory.Store, own string, done *session.Undone) error {
 	var conflicts []conflictLine
 	for _, k := range done.Conflicts {
 		conflicts = append(conflicts, conflictLine{"conflict", max(0, k.ID), k.Path, k.Why})
@@ -155,10 +157,10 @@ func (c *undoCmd) print(a *app, st *memory.Store, own string, done *session.Undo
 		for _, seq := range done.Restored {
 			a.Printf("Some of it was taken back before, by a restore: mneme show %s %d shows it\n", quote.Text(term.ShellWord(store)), seq)
 		}
-		if err := a.printConflicts(conflicts); err != nil {
+		if err := printConflicts(a, conflicts); err != nil {
 			return err
 		}
-		if err := a.printLeftPaths(done.Left); err != nil {
+		if err := printLeftPaths(a, done.Left); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"mneme/cmd/mneme/app"
+	"mneme/cmd/mneme/view"
 	"mneme/daemon"
 	"mneme/internal/quote"
 )
@@ -26,11 +28,11 @@ Examples:
     mneme unmount ~/memory --lazy`
 }
 
-func (c *unmountCmd) Run(_ context.Context, a *app) error {
+func (c *unmountCmd) Run(_ context.Context, a *app.App) error {
 	if c.Dir != "" && c.At != "" {
-		return usagef("%s and --at %s are two directories; want one", c.Dir, c.At)
+		return app.Usagef("%s and --at %s are two directories; want one", c.Dir, c.At)
 	}
-	site, err := daemon.Find(cmp.Or(c.Dir, c.At, defaultMountDir))
+	site, err := daemon.Find(cmp.Or(c.Dir, c.At, app.DefaultMountDir))
 	if err != nil {
 		return err
 	}
@@ -65,6 +67,6 @@ func (c *unmountCmd) Run(_ context.Context, a *app) error {
 	if len(users) > 0 {
 		a.Printf("It was in use by %s.\n", quote.Text(strings.Join(users, ", ")))
 	}
-	a.printLeft(kept)
+	view.PrintLeft(a, kept)
 	return nil
 }

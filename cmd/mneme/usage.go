@@ -3,29 +3,23 @@ package main
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/alecthomas/kong"
+
+	"mneme/cmd/mneme/app"
 )
 
 // What kong says of a command line that it does not understand; see
 // testdata/script/usage.txtar.
 var (
-	unexpectedArgument = pattern(`(?s)^unexpected argument (.*?)(?:, did you mean (.*)\?)?$`)
-	unknownFlag        = pattern(`(?s)^unknown flag (.*?)(?:, did you mean (.*)\?)?$`)
-	missingArgument    = pattern(`^expected "<([^>]+)>`)
-	missingValue       = pattern(`(?s)^(--[a-z0-9-]+): expected \S+ value but got "(.*?)" \(`)
-	quotedCandidate    = pattern(`"([^"]+)"`)
+	unexpectedArgument = app.Pattern(`(?s)^unexpected argument (.*?)(?:, did you mean (.*)\?)?$`)
+	unknownFlag        = app.Pattern(`(?s)^unknown flag (.*?)(?:, did you mean (.*)\?)?$`)
+	missingArgument    = app.Pattern(`^expected "<([^>]+)>`)
+	missingValue       = app.Pattern(`(?s)^(--[a-z0-9-]+): expected \S+ value but got "(.*?)" \(`)
+	quotedCandidate    = app.Pattern(`"([^"]+)"`)
 )
-
-// pattern is a regular expression that is compiled when it is first used: most commands
-// use none.
-func pattern(text string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
-}
 
 // explainMisuse says what would be right instead of a command line that kong
 // refused, and where the help is.
@@ -36,7 +30,7 @@ func explainMisuse(parser *kong.Kong, args []string, err error) error {
 		node = parse.Context.Selected()
 	}
 	text := misuse(parser, node, args, err)
-	return usagef("%s; see `%s --help`", text, node.FullPath())
+	return app.Usagef("%s; see `%s --help`", text, node.FullPath())
 }
 
 // misuse says what is wrong for the command that kong had come to.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"mneme/adopt"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
 	"mneme/daemon"
 	"mneme/errkind"
@@ -43,7 +44,7 @@ Examples:
     mneme use --list`
 }
 
-func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
+func (c *useCmd) Run(ctx context.Context, a *app.App) (err error) {
 	records, err := adopt.OpenRecords(!c.List && !c.DryRun)
 	if err != nil {
 		return err
@@ -54,10 +55,10 @@ func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
 		return err
 	}
 	if c.List {
-		return a.listUses(all)
+		return listUses(a, all)
 	}
 	if c.Agent == "" {
-		return usagef("which agent? want one of %s, or a directory such as ./memory", strings.Join(agentdirs.Agents(), ", "))
+		return app.Usagef("which agent? want one of %s, or a directory such as ./memory", strings.Join(agentdirs.Agents(), ", "))
 	}
 	env, err := c.env()
 	if err != nil {
@@ -67,22 +68,22 @@ func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return err
 	}
-	u := &adopt.Adoption{Open: openURL, Actor: userActor(), Records: records, Record: known, StartMount: mountForUse(records), EndMount: unmountForUse, Warn: a.Warn, Bar: a.Progress("use")}
+	u := &adopt.Adoption{Open: app.OpenURL, Actor: app.UserActor(), Records: records, Record: known, StartMount: mountForUse(records), EndMount: unmountForUse, Warn: a.Warn, Bar: a.Progress("use")}
 	switch {
 	case c.KeepChanges && !c.Undo:
-		return usagef("--keep-changes goes with --undo")
+		return app.Usagef("--keep-changes goes with --undo")
 	case c.Undo && known == nil:
 		return c.notInUse(all)
 	case c.Undo && c.DryRun:
-		return a.printUsed(known)
+		return printUsed(a, known)
 	case c.Undo:
 		u.KeepChanges = c.KeepChanges
 		if !u.KeepChanges && !c.Yes {
-			if err := a.confirmUndo(ctx, known); err != nil {
+			if err := confirmUndo(ctx, a, known); err != nil {
 				return err
 			}
 		}
-		return a.undoUse(ctx, u)
+		return undoUse(ctx, a, u)
 	case known != nil:
 		return c.again(ctx, a, u)
 	}
@@ -94,13 +95,13 @@ func (c *useCmd) Run(ctx context.Context, a *app) (err error) {
 }
 
 // use does what is planned, once the person has seen it.
-func (c *useCmd) use(ctx context.Context, a *app, u *adopt.Adoption, plan *adopt.Plan) error {
+func (c *useCmd) use(ctx context.Context, a *app.App, u *adopt.Adoption, plan *adopt.Plan) error {
 	u.Record = &plan.Record
 	if err := u.CheckApart(); err != nil {
 		return err
 	}
 	if c.DryRun || !a.JSON {
-		if err := a.printUse(plan, c.DryRun); err != nil || c.DryRun {
+		if err := printUse(a, plan, c.DryRun); err != nil || c.DryRun {
 			return err
 		}
 	}
@@ -123,7 +124,7 @@ func (c *useCmd) use(ctx context.Context, a *app, u *adopt.Adoption, plan *adopt
 	if err != nil {
 		return err
 	}
-	return a.printUsed(u.Record)
+	return printUsed(a, u.Record)
 }
 
 // env is where the agent is looked for.
@@ -142,8 +143,8 @@ func (c *useCmd) env() (*agentdirs.Env, error) {
 	return &agentdirs.Env{Home: home, Getenv: os.Getenv, Project: project, ID: c.ID}, err
 }
 
-// isDir reports whether the argument is a directory that a person has named.
-func (c *useCmd) isDir() bool { return strings.Contains(c.Agent, "/") || looksLikePath(c.Agent) }
+// IsDir reports whether the argument is a directory that a person has named.
+func (c *useCmd) isDir() bool { return strings.Contains(c.Agent, "/") || app.LooksLikePath(c.Agent) }
 
 // find finds the memory of the agent.
 func (c *useCmd) find(env *agentdirs.Env) (*agentdirs.Found, error) {
@@ -152,7 +153,7 @@ func (c *useCmd) find(env *agentdirs.Env) (*agentdirs.Found, error) {
 		dir, err := daemon.Absolute(c.Agent)
 		return &agentdirs.Found{Agent: adopt.DirAgent, Name: strings.TrimLeft(filepath.Base(dir), "."), Dir: dir}, err
 	case !slices.Contains(agentdirs.Agents(), c.Agent):
-		return nil, usagef("%q is no agent that mneme knows; want one of %s, or a directory such as ./%[1]s", c.Agent, strings.Join(agentdirs.Agents(), ", "))
+		return nil, app.Usagef("%q is no agent that mneme knows; want one of %s, or a directory such as ./%[1]s", c.Agent, strings.Join(agentdirs.Agents(), ", "))
 	}
 	found, err := agentdirs.Find(c.Agent, env)
 	if errors.Is(err, agentdirs.ErrNotJSON) {
@@ -164,7 +165,7 @@ func (c *useCmd) find(env *agentdirs.Env) (*agentdirs.Found, error) {
 	return found, err
 }
 
-func (c *useCmd) plan(ctx context.Context, a *app, env *agentdirs.Env) (*adopt.Plan, error) {
+func (c *useCmd) plan(ctx context.Context, a *app.App, env *agentdirs.Env) (*adopt.Plan, error) {
 	found, err := c.find(env)
 	if err != nil {
 		return nil, err
@@ -173,11 +174,11 @@ func (c *useCmd) plan(ctx context.Context, a *app, env *agentdirs.Env) (*adopt.P
 	if !named {
 		store = found.Name
 	}
-	at, err := locate(a.url)
+	at, err := app.Locate(a.URL)
 	if err != nil {
 		return nil, err
 	}
-	o := &adopt.PlanOptions{At: at, MayBeMissing: a.url == nil, Open: openURL, Actor: userActor(), Policy: newStorePolicy()}
+	o := &adopt.PlanOptions{At: at, MayBeMissing: a.URL == nil, Open: app.OpenURL, Actor: app.UserActor(), Policy: app.NewStorePolicy()}
 	plan, err := adopt.NewPlan(ctx, o, found, store, named)
 	if unfit := (*adopt.UnfitError)(nil); errors.As(err, &unfit) {
 		err = term.NewListedError(unfit.Unwrap(), unfit.Reasons, unfit.Advice)
@@ -199,7 +200,7 @@ func (c *useCmd) record(all []*adopt.Record, env *agentdirs.Env) (*adopt.Record,
 	case 1:
 		return mine[0], nil
 	}
-	return nil, usagef("mneme has %d directories of %s in use; name one: `mneme use --list` lists them", len(mine), quote.Text(c.Agent))
+	return nil, app.Usagef("mneme has %d directories of %s in use; name one: `mneme use --list` lists them", len(mine), quote.Text(c.Agent))
 }
 
 // errUseCutOff says that a `mneme use` was killed before it had done everything.
@@ -212,11 +213,11 @@ func (c *useCmd) notInUse(all []*adopt.Record) error {
 		what = dir
 		for _, r := range all {
 			if adopt.IsBelow(dir, r.Mount) {
-				return usagef("%s is in %s, which is in use; `mneme use %s --undo` brings that back", quote.Cell(dir), quote.Cell(r.Mount), term.ShellWord(r.Dir))
+				return app.Usagef("%s is in %s, which is in use; `mneme use %s --undo` brings that back", quote.Cell(dir), quote.Cell(r.Mount), term.ShellWord(r.Dir))
 			}
 		}
 	}
-	return usagef("%s is not in use by mneme; `mneme use --list` lists what is", quote.Cell(what))
+	return app.Usagef("%s is not in use by mneme; `mneme use --list` lists what is", quote.Cell(what))
 }
 
 func (c *useCmd) isRecord(r *adopt.Record, env *agentdirs.Env) bool {
@@ -228,15 +229,15 @@ func (c *useCmd) isRecord(r *adopt.Record, env *agentdirs.Env) bool {
 }
 
 // again is for what is in use already: it mounts the store if nobody has since the machine was started.
-func (c *useCmd) again(ctx context.Context, a *app, u *adopt.Adoption) error {
+func (c *useCmd) again(ctx context.Context, a *app.App, u *adopt.Adoption) error {
 	if !u.Finished {
 		return fmt.Errorf("%s: %w; `mneme use %s --undo` brings everything back", u.Dir, errUseCutOff, term.ShellWord(u.Dir))
 	}
 	if c.DryRun {
-		return a.printUsed(u.Record)
+		return printUsed(a, u.Record)
 	}
 	if _, mounted, err := adopt.MountedAt(u.Mount); err != nil || mounted {
-		return errors.Join(err, a.printUsed(u.Record))
+		return errors.Join(err, printUsed(a, u.Record))
 	}
 	if entries, err := os.ReadDir(u.Mount); err == nil && len(entries) > 0 {
 		return adopt.StrayFiles(u.Mount)
@@ -244,5 +245,5 @@ func (c *useCmd) again(ctx context.Context, a *app, u *adopt.Adoption) error {
 	if err := u.StartMount(ctx, u.Record); err != nil {
 		return err
 	}
-	return a.printUsed(u.Record)
+	return printUsed(a, u.Record)
 }

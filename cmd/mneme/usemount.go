@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"mneme/adopt"
+	"mneme/cmd/mneme/app"
 	"mneme/daemon"
 )
 
@@ -63,7 +64,7 @@ func runSelf(ctx context.Context, file *os.File, args ...string) ([]byte, error)
 		return out, nil
 	}
 	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
-	var reply errorReply
+	var reply app.ErrorReply
 	if json.Unmarshal([]byte(lines[len(lines)-1]), &reply) == nil && reply.Error != nil {
 		return nil, reply.Error
 	}

@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"mneme/adopt"
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/daemon"
 	"mneme/internal/plural"
 	"mneme/internal/quote"
@@ -24,7 +26,7 @@ type usePlanJSON struct {
 }
 
 // printUse says what would be done.
-func (a *app) printUse(p *adopt.Plan, dryRun bool) error {
+func printUse(a *app.App, p *adopt.Plan, dryRun bool) error {
 	r, f := &p.Record, p.Files
 	if a.JSON {
 		return a.PrintJSON(usePlanJSON{*r, dryRun, len(f.Files), f.Bytes, f.Programs, f.Attributes, p.Make != nil})
@@ -66,11 +68,11 @@ func (a *app) printUse(p *adopt.Plan, dryRun bool) error {
 	}
 	if n := len(f.Programs); n > 0 {
 		a.Printf("\nA store knows no modes: %s can be executed now and cannot then:\n", plural.Of(n, "file"))
-		a.printNames(f.Programs)
+		printNames(a, f.Programs)
 	}
 	if n := len(f.Attributes); n > 0 {
 		a.Printf("\nNor does it keep the extended attributes of %s:\n", plural.Of(n, "file"))
-		a.printNames(f.Attributes)
+		printNames(a, f.Attributes)
 	}
 	for _, warning := range p.Found.Warn {
 		a.Printf("\n%s.\n", quote.Text(warning))
@@ -83,7 +85,7 @@ func (a *app) printUse(p *adopt.Plan, dryRun bool) error {
 }
 
 // printNames prints the first of some files, each on a line, and how many there are besides.
-func (a *app) printNames(names []string) {
+func printNames(a *app.App, names []string) {
 	n := min(len(names), 5)
 	for _, name := range names[:n] {
 		a.Printf("  %s\n", quote.Cell(name))
@@ -101,17 +103,17 @@ func directories(n int) string {
 }
 
 // command is how to call `mneme use` for what a record says, as it may be shown.
-func command(r *adopt.Record, a *app) string {
-	return quote.Text(a.command() + " use " + term.ShellWord(r.Dir))
+func command(r *adopt.Record, a *app.App) string {
+	return quote.Text(a.Command() + " use " + term.ShellWord(r.Dir))
 }
 
 // undoCommand is how to undo what a record says.
-func undoCommand(r *adopt.Record, a *app) string {
+func undoCommand(r *adopt.Record, a *app.App) string {
 	return command(r, a) + " --undo"
 }
 
 // printUsed says what is in use.
-func (a *app) printUsed(r *adopt.Record) error {
+func printUsed(a *app.App, r *adopt.Record) error {
 	if a.JSON {
 		return a.PrintJSON(r)
 	}
@@ -128,8 +130,8 @@ func (a *app) printUsed(r *adopt.Record) error {
 
 // confirmUndo asks a person who may not know it that what was changed since will not be in the
 // directory.
-func (a *app) confirmUndo(ctx context.Context, r *adopt.Record) error {
-	since, err := r.Since(ctx, openURL)
+func confirmUndo(ctx context.Context, a *app.App, r *adopt.Record) error {
+	since, err := r.Since(ctx, app.OpenURL)
 	if err != nil || since == 0 { // what cannot be read is no reason to keep the directory
 		return nil
 	}
@@ -137,14 +139,14 @@ func (a *app) confirmUndo(ctx context.Context, r *adopt.Record) error {
 }
 
 // undoUse undoes what a record says, and tells what has come into the store since.
-func (a *app) undoUse(ctx context.Context, u *adopt.Adoption) error {
+func undoUse(ctx context.Context, a *app.App, u *adopt.Adoption) error {
 	r := u.Record
 	here, err := daemon.MountDir(".")
 	isHere := err == nil && adopt.IsBelow(here, r.Mount)
 	if err := u.Undo(ctx); err != nil {
 		return err
 	}
-	since, err := r.Since(ctx, openURL)
+	since, err := r.Since(ctx, app.OpenURL)
 	if err != nil {
 		return fmt.Errorf("all is as it was, but what was changed since in store %s is not known: %w", r.Store, err)
 	}
@@ -164,14 +166,14 @@ func (a *app) undoUse(ctx context.Context, u *adopt.Adoption) error {
 	if isHere {
 		a.Printf("You are still in what was mounted, which is gone: `cd %s`\n", term.ShellWord(r.Dir))
 	}
-	a.printLeft(u.Kept)
+	view.PrintLeft(a, u.Kept)
 	if r.Linked {
 		a.Printf("What was committed since with git is in %s.\n", quote.Cell(r.Git))
 	}
 	switch {
 	case r.Keep:
 	case since > 0:
-		a.Printf("Store %s has %s made since, which %s not there: `%s log %[1]s`\n", quote.Cell(r.Store), plural.Of(since, "change"), isOrAre(since), a.command())
+		a.Printf("Store %s has %s made since, which %s not there: `%s log %[1]s`\n", quote.Cell(r.Store), plural.Of(since, "change"), isOrAre(since), a.Command())
 	case r.StoreID != "":
 		a.Printf("Store %s stays; nothing was changed in it since.\n", quote.Cell(r.Store))
 	}
@@ -186,7 +188,7 @@ func isOrAre(n uint64) string {
 }
 
 // listUses lists what is in use.
-func (a *app) listUses(all []*adopt.Record) error {
+func listUses(a *app.App, all []*adopt.Record) error {
 	t := &term.Table{Header: []string{"AGENT", "DIRECTORY", "STORE", "MOUNT", "STATE"}, Shrink: []string{"STORE"}, Paths: []string{"DIRECTORY", "MOUNT"}}
 	for _, r := range all {
 		_, mounted, err := adopt.MountedAt(r.Mount)

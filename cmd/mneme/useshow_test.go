@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mneme/adopt"
+	"mneme/cmd/mneme/app"
 	"mneme/internal/agentdirs"
 )
 
@@ -20,7 +21,7 @@ func useHomeOf(t *testing.T) string {
 		t.Fatal(err)
 	}
 	home := filepath.Join(dir, "home")
-	for name, value := range map[string]string{"HOME": home, "XDG_STATE_HOME": dir + "/state", "XDG_DATA_HOME": dir + "/data", "XDG_CACHE_HOME": dir + "/cache", urlVariable: ""} {
+	for name, value := range map[string]string{"HOME": home, "XDG_STATE_HOME": dir + "/state", "XDG_DATA_HOME": dir + "/data", "XDG_CACHE_HOME": dir + "/cache", app.URLVariable: ""} {
 		t.Setenv(name, value)
 	}
 	if err := os.MkdirAll(home+"/notes", 0o755); err != nil {
@@ -45,17 +46,17 @@ func TestUseShowsNames(t *testing.T) {
 	found := &agentdirs.Found{Agent: adopt.DirAgent, Name: "notes", Dir: h + "/" + hostile, Warn: []string{hostile}}
 	must(os.Mkdir(found.Dir, 0o700))
 	must(os.WriteFile(found.Dir+"/run.sh", nil, 0o700))
-	a := newApp(os.Stdin, os.Stdout, os.Stderr)
+	a := app.New(os.Stdin, os.Stdout, os.Stderr)
 	var out bytes.Buffer
 	a.Out, a.Color = bufio.NewWriter(&out), false
-	at, err := locate(nil)
+	at, err := app.Locate(nil)
 	must(err)
-	plan, err := adopt.NewPlan(t.Context(), &adopt.PlanOptions{At: at, MayBeMissing: true, Open: openURL}, found, "notes", false)
+	plan, err := adopt.NewPlan(t.Context(), &adopt.PlanOptions{At: at, MayBeMissing: true, Open: app.OpenURL}, found, "notes", false)
 	must(err)
 	plan.Record.Setting = &adopt.Setting{File: hostile, Key: []string{"k"}, After: hostile}
-	must(a.printUse(plan, true))
-	must(a.printUsed(&plan.Record))
-	must(a.listUses([]*adopt.Record{&plan.Record}))
+	must(printUse(a, plan, true))
+	must(printUsed(a, &plan.Record))
+	must(listUses(a, []*adopt.Record{&plan.Record}))
 	must(a.Out.Flush())
 	if text := out.String(); strings.Contains(text, "\x1b") || strings.Contains(text, "\ny") || !strings.Contains(text, `x\x1b[2J\ny`) {
 		t.Errorf("%q", text)
@@ -74,7 +75,7 @@ func TestUseDryRun(t *testing.T) {
 	dir := filepath.Dir(h)
 	before, err := os.ReadDir(dir)
 	must(err)
-	a := newApp(os.Stdin, os.Stdout, os.Stderr)
+	a := app.New(os.Stdin, os.Stdout, os.Stderr)
 	for _, c := range []*useCmd{{Agent: h + "/notes", DryRun: true}, {Agent: h + "/none", DryRun: true}, {List: true}} {
 		var out bytes.Buffer
 		a.Out = bufio.NewWriter(&out)

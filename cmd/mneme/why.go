@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/cmd/mneme/view"
 	"mneme/internal/quote"
 	"mneme/jsonview"
 	"mneme/memory"
@@ -27,26 +29,26 @@ Examples:
     mneme why notes:/projects/ 11 --json`
 }
 
-func (c *whyCmd) Run(ctx context.Context, a *app) error {
-	p, err := parseDir(c.Place)
+func (c *whyCmd) Run(ctx context.Context, a *app.App) error {
+	p, err := app.ParseDir(c.Place)
 	if err != nil {
 		return err
 	}
 	if c.Text == "" {
-		return usagef("the text is empty; want one to look for")
+		return app.Usagef("the text is empty; want one to look for")
 	}
-	return a.withPlace(ctx, p, reading, func(st *memory.Store) error {
+	return a.WithPlace(ctx, p, app.Reading, func(st *memory.Store) error {
 		bar := a.Progress("why " + p.String())
-		first, unread, err := st.FirstSaid(ctx, p.path, c.Text, func(done, total int) { bar.Show("commits", done, total) })
+		first, unread, err := st.FirstSaid(ctx, p.Path, c.Text, func(done, total int) { bar.Show("commits", done, total) })
 		bar.Clear()
 		if errors.Is(err, memory.ErrNeverSaid) {
-			return errors.Join(fmt.Errorf("%s: %w", quote.Name(c.Text), err), a.warnUnread(unread))
+			return errors.Join(fmt.Errorf("%s: %w", quote.Name(c.Text), err), view.WarnUnread(a, unread))
 		}
 		if err != nil {
 			return err
 		}
 		if a.JSON {
-			return c.json(ctx, a, st, p.path, first, unread)
+			return c.json(ctx, a, st, p.Path, first, unread)
 		}
 		c.print(a, st, first)
 		if unread != (memory.Unread{}) {
@@ -56,7 +58,7 @@ func (c *whyCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		still, n := memory.Unread{}, 0
-		for v, err := range st.StillSay(ctx, p.path, first.MemoryID, c.Text, &still) {
+		for v, err := range st.StillSay(ctx, p.Path, first.MemoryID, c.Text, &still) {
 			if err != nil {
 				return err
 			}
@@ -68,12 +70,12 @@ func (c *whyCmd) Run(ctx context.Context, a *app) error {
 		if n == 0 {
 			a.Printf("\nNo memory says it any more.\n")
 		}
-		return a.warnUnread(memory.Unread{Redacted: unread.Redacted + still.Redacted, Lost: unread.Lost + still.Lost})
+		return view.WarnUnread(a, memory.Unread{Redacted: unread.Redacted + still.Redacted, Lost: unread.Lost + still.Lost})
 	})
 }
 
 // print prints the version that said it first.
-func (c *whyCmd) print(a *app, st *memory.Store, v versionlog.Version) {
+func (c *whyCmd) print(a *app.App, st *memory.Store, v versionlog.Version) {
 	fields := [][2]string{
 		{"First said", fmt.Sprintf("%s:%s@%d", st.Info().Slug, v.Path, v.Seq)}, {"Version", v.ID}, {"Change", string(v.Op)},
 		{"Time", term.LocalTime(v.Time)}, {"By", v.Actor.String()},
@@ -91,19 +93,19 @@ type whyJSON struct {
 	Type   string           `json:"type"`
 	Text   string           `json:"text"`
 	First  jsonview.Version `json:"first"`
-	Still  []memoryJSON     `json:"still"`
-	Unread unreadJSON       `json:"unread"`
+	Still  []view.Memory    `json:"still"`
+	Unread view.UnreadJSON  `json:"unread"`
 }
 
-func (c *whyCmd) json(ctx context.Context, a *app, st *memory.Store, path string, first versionlog.Version, unread memory.Unread) error {
+func (c *whyCmd) json(ctx context.Context, a *app.App, st *memory.Store, path string, first versionlog.Version, unread memory.Unread) error {
 	id := st.Info().ID
-	j := whyJSON{Type: "origin", Text: c.Text, First: jsonview.NewVersion(id, first), Still: []memoryJSON{}}
+	j := whyJSON{Type: "origin", Text: c.Text, First: jsonview.NewVersion(id, first), Still: []view.Memory{}}
 	for v, err := range st.StillSay(ctx, path, first.MemoryID, c.Text, &unread) {
 		if err != nil {
 			return err
 		}
-		j.Still = append(j.Still, newMemoryJSON(id, v))
+		j.Still = append(j.Still, view.NewMemory(id, v))
 	}
-	j.Unread = unreadJSON(unread)
+	j.Unread = view.UnreadJSON(unread)
 	return a.PrintJSON(j)
 }

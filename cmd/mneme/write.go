@@ -9,7 +9,8 @@ import (
 	"golang.org/x/term"
 
 	"mneme/cas"
-	"mneme/jsonview"
+	"mneme/cmd/mneme/app"
+	"mneme/cmd/mneme/view"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -22,7 +23,7 @@ type writeCmd struct {
 	IfSHA256  string `name:"if-sha256" xor:"condition" placeholder:"H" help:"Only if the content has this SHA-256, in hex."`
 	Message   string `short:"m" empty:"" help:"Why, for people who read the history."`
 
-	confirmFlag
+	app.ConfirmFlag
 	AllowEmpty bool `help:"Take it that nothing on standard input means an empty memory."`
 }
 
@@ -37,28 +38,28 @@ Examples:
     mneme write notes:/plan.md --if-version $V -m "add dates" < plan2.md`
 }
 
-func (c *writeCmd) Run(ctx context.Context, a *app) error {
-	p, err := parseMemory(c.Place)
+func (c *writeCmd) Run(ctx context.Context, a *app.App) error {
+	p, err := app.ParseMemory(c.Place)
 	if err != nil {
 		return err
 	}
-	return a.withSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
-		expect, err := c.expectation(ctx, st, p.path)
+	return a.WithSessionAt(ctx, p, func(st *memory.Store, s *session.Session) error {
+		expect, err := c.expectation(ctx, st, p.Path)
 		if err != nil {
 			return err
 		}
-		data, err := a.readInput(p.path, st.Info().Limits.MaxMemoryBytes)
+		data, err := readInput(a, p.Path, st.Info().Limits.MaxMemoryBytes)
 		if err != nil {
 			return err
 		}
 		if len(data) == 0 && !c.AllowEmpty {
-			return usagef("there is nothing on standard input; --allow-empty makes %s an empty memory all the same", p)
+			return app.Usagef("there is nothing on standard input; --allow-empty makes %s an empty memory all the same", p)
 		}
-		v, err := s.Write(ctx, p.path, data, &session.WriteOptions{Expect: &expect, Message: c.Message, Confirmed: c.Confirm})
+		v, err := s.Write(ctx, p.Path, data, &session.WriteOptions{Expect: &expect, Message: c.Message, Confirmed: c.Confirm})
 		if err != nil {
 			return err
 		}
-		return a.printVersion(st, v)
+		return view.PrintVersion(a, st, v)
 	})
 }
 
@@ -69,7 +70,7 @@ func (c *writeCmd) expectation(ctx context.Context, st *memory.Store, path strin
 	case c.IfSHA256 != "":
 		d, err := cas.ParseDigest(c.IfSHA256)
 		if err != nil {
-			return versionlog.Expectation{}, usagef("--if-sha256: %w", err)
+			return versionlog.Expectation{}, app.Usagef("--if-sha256: %w", err)
 		}
 		return versionlog.ExpectDigest(d), nil
 	case c.IfVersion != "":
@@ -84,7 +85,7 @@ func expectVersion(ctx context.Context, st *memory.Store, path, ref string) (ver
 	seq, err := strconv.ParseUint(ref, 10, 64)
 	if err != nil {
 		if _, _, err := versionlog.LocateVersion(ref); err != nil {
-			return versionlog.Expectation{}, usagef("--if-version: %w, or a sequence number", err)
+			return versionlog.Expectation{}, app.Usagef("--if-version: %w, or a sequence number", err)
 		}
 		return versionlog.ExpectVersion(ref), nil
 	}
@@ -96,7 +97,7 @@ func expectVersion(ctx context.Context, st *memory.Store, path, ref string) (ver
 
 // readInput is readContent of standard input. A person at the terminal is told
 // that the command waits.
-func (a *app) readInput(path string, limit int64) ([]byte, error) {
+func readInput(a *app.App, path string, limit int64) ([]byte, error) {
 	if term.IsTerminal(int(a.In.Fd())) {
 		_, _ = fmt.Fprintln(a.Err, "Reading from the terminal; Ctrl-D on a line of its own ends it, Ctrl-C gives up.")
 	}
@@ -118,14 +119,4 @@ func readContent(in io.Reader, path string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("read standard input: %w", err)
 	}
 	return data, nil
-}
-
-// printVersion tells of the version that a command made: its id for a shell
-// variable, or all of it.
-func (a *app) printVersion(st *memory.Store, v versionlog.Version) error {
-	if a.JSON {
-		return a.PrintJSON(jsonview.NewVersion(st.Info().ID, v))
-	}
-	a.Printf("%s\n", v.ID)
-	return nil
 }
