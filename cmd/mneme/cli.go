@@ -14,7 +14,15 @@ import (
 	"github.com/alecthomas/kong"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/agent"
 	"mneme/cmd/mneme/app"
+	"mneme/cmd/mneme/history"
+	"mneme/cmd/mneme/memories"
+	"mneme/cmd/mneme/mount"
+	"mneme/cmd/mneme/serving"
+	"mneme/cmd/mneme/store"
+	"mneme/cmd/mneme/transfer"
+	"mneme/cmd/mneme/upkeep"
 	"mneme/daemon"
 	"mneme/internal/agentdirs"
 )
@@ -27,46 +35,46 @@ type cli struct {
 	Insecure  bool   `name:"insecure" env:"${insecurevariable}" help:"Talk to S3, DynamoDB or a server in plain text where the endpoint is http:// and not on this machine."`
 	TokenFile string `name:"token-file" env:"${tokenfilevariable}" placeholder:"FILE" help:"A file with the key or token for a server, which is read again when it changes. Default: what $$${tokenvariable} has."`
 
-	Store     storeCmd     `cmd:"" help:"Create, list, update, sign, archive and delete stores."`
-	Mount     mountCmd     `cmd:"" help:"Mount stores as directories."`
-	Unmount   unmountCmd   `cmd:"" help:"Unmount them; returns when everything is saved."`
-	Serve     serveCmd     `cmd:"" help:"Serve stores over HTTP, to programs that have a key."`
-	Key       keyCmd       `cmd:"" help:"Make, list, disable, rotate and remove the keys of a server."`
-	Token     tokenCmd     `cmd:"" help:"Make the token of one session, narrower than a key."`
-	Mcp       mcpCmd       `cmd:"" name:"mcp" help:"Serve stores to a client of the Model Context Protocol."`
-	Ls        lsCmd        `cmd:"" help:"List the memories of a store or directory."`
-	Cat       catCmd       `cmd:"" help:"Print a memory, or an earlier version of it."`
-	Write     writeCmd     `cmd:"" help:"Make standard input the content of a memory."`
-	Apply     applyCmd     `cmd:"" help:"Make several changes at once, all or none, from JSON on standard input."`
-	Tool      toolCmd      `cmd:"" help:"Do the calls of an agent's memory tool, from lines of JSON."`
-	Rm        rmCmd        `cmd:"" help:"Remove a memory or directory; its history stays."`
-	Mv        mvCmd        `cmd:"" help:"Rename a memory or directory within its store."`
-	Note      noteCmd      `cmd:"" help:"Print what to tell an agent about its stores."`
-	Log       logCmd       `cmd:"" help:"Show the history of a store, directory or memory, newest first."`
-	Events    eventsCmd    `cmd:"" help:"Print what was committed as lines of JSON, or follow it."`
-	Show      showCmd      `cmd:"" help:"Show a version and what it changed."`
-	Diff      diffCmd      `cmd:"" help:"Compare versions of a memory, two memories, or a store at two points."`
-	Blame     blameCmd     `cmd:"" help:"Show which version, session and time each line of a memory is of."`
-	Why       whyCmd       `cmd:"" help:"Find the first version that said something, and what still says it."`
-	Redact    redactCmd    `cmd:"" help:"Erase versions for good, everywhere it can reach."`
-	Gc        gcCmd        `cmd:"" name:"gc" help:"Erase what the stores' rules let go of, and remove what nothing needs."`
-	Restore   restoreCmd   `cmd:"" help:"Make an earlier version of a memory current again, or a directory or a store what it was."`
-	Undo      undoCmd      `cmd:"" help:"Take back what one session did, and keep what others have done since."`
-	Pack      packCmd      `cmd:"" help:"Print a store as one block of bounded size, for a prompt."`
-	Conflicts conflictsCmd `cmd:"" help:"Look at writes that lost a race, and settle them."`
-	Plugin    pluginCmd    `cmd:"" help:"Recall and remember for an agent's host, from lines of JSON."`
-	Backup    backupCmd    `cmd:"" help:"Copy the embedded stores, as of one moment, while they are in use."`
-	Export    exportCmd    `cmd:"" help:"Write a store with its history as a tar."`
-	Import    importCmd    `cmd:"" help:"Make a store of a tar that export has written, or bring it into one."`
-	Snapshot  snapshotCmd  `cmd:"" help:"Write a store at one point as an image that Linux mounts without mneme."`
-	Use       useCmd       `cmd:"" help:"Have an agent use a store for the memory that it has in a directory."`
-	Fsck      fsckCmd      `cmd:"" aliases:"verify" help:"Check that nothing of a store is lost or damaged."`
-	Scan      scanCmd      `cmd:"" help:"Look for credentials in the history of a store."`
-	Doctor    doctorCmd    `cmd:"" help:"Try what mneme needs of this machine and of where the stores are."`
-	Setup     setupCmd     `cmd:"" help:"Make the bucket and the table of an aws:// URL, or print policies for it."`
-	Status    statusCmd    `cmd:"" help:"Show the stores, and the mounts on this machine."`
-	Version   versionCmd   `cmd:"" help:"Print the version of mneme; so do --version and -V."`
-	Help      helpCmd      `cmd:"" help:"Show the help of a command."`
+	Store     store.StoreCmd        `cmd:"" help:"Create, list, update, sign, archive and delete stores."`
+	Mount     mount.MountCmd        `cmd:"" help:"Mount stores as directories."`
+	Unmount   mount.UnmountCmd      `cmd:"" help:"Unmount them; returns when everything is saved."`
+	Serve     serving.ServeCmd      `cmd:"" help:"Serve stores over HTTP, to programs that have a key."`
+	Key       serving.KeyCmd        `cmd:"" help:"Make, list, disable, rotate and remove the keys of a server."`
+	Token     serving.TokenCmd      `cmd:"" help:"Make the token of one session, narrower than a key."`
+	Mcp       agent.McpCmd          `cmd:"" name:"mcp" help:"Serve stores to a client of the Model Context Protocol."`
+	Ls        memories.LsCmd        `cmd:"" help:"List the memories of a store or directory."`
+	Cat       memories.CatCmd       `cmd:"" help:"Print a memory, or an earlier version of it."`
+	Write     memories.WriteCmd     `cmd:"" help:"Make standard input the content of a memory."`
+	Apply     memories.ApplyCmd     `cmd:"" help:"Make several changes at once, all or none, from JSON on standard input."`
+	Tool      agent.ToolCmd         `cmd:"" help:"Do the calls of an agent's memory tool, from lines of JSON."`
+	Rm        memories.RmCmd        `cmd:"" help:"Remove a memory or directory; its history stays."`
+	Mv        memories.MvCmd        `cmd:"" help:"Rename a memory or directory within its store."`
+	Note      agent.NoteCmd         `cmd:"" help:"Print what to tell an agent about its stores."`
+	Log       history.LogCmd        `cmd:"" help:"Show the history of a store, directory or memory, newest first."`
+	Events    history.EventsCmd     `cmd:"" help:"Print what was committed as lines of JSON, or follow it."`
+	Show      history.ShowCmd       `cmd:"" help:"Show a version and what it changed."`
+	Diff      history.DiffCmd       `cmd:"" help:"Compare versions of a memory, two memories, or a store at two points."`
+	Blame     history.BlameCmd      `cmd:"" help:"Show which version, session and time each line of a memory is of."`
+	Why       history.WhyCmd        `cmd:"" help:"Find the first version that said something, and what still says it."`
+	Redact    upkeep.RedactCmd      `cmd:"" help:"Erase versions for good, everywhere it can reach."`
+	Gc        upkeep.GcCmd          `cmd:"" name:"gc" help:"Erase what the stores' rules let go of, and remove what nothing needs."`
+	Restore   history.RestoreCmd    `cmd:"" help:"Make an earlier version of a memory current again, or a directory or a store what it was."`
+	Undo      history.UndoCmd       `cmd:"" help:"Take back what one session did, and keep what others have done since."`
+	Pack      agent.PackCmd         `cmd:"" help:"Print a store as one block of bounded size, for a prompt."`
+	Conflicts memories.ConflictsCmd `cmd:"" help:"Look at writes that lost a race, and settle them."`
+	Plugin    agent.PluginCmd       `cmd:"" help:"Recall and remember for an agent's host, from lines of JSON."`
+	Backup    transfer.BackupCmd    `cmd:"" help:"Copy the embedded stores, as of one moment, while they are in use."`
+	Export    transfer.ExportCmd    `cmd:"" help:"Write a store with its history as a tar."`
+	Import    transfer.ImportCmd    `cmd:"" help:"Make a store of a tar that export has written, or bring it into one."`
+	Snapshot  transfer.SnapshotCmd  `cmd:"" help:"Write a store at one point as an image that Linux mounts without mneme."`
+	Use       agent.UseCmd          `cmd:"" help:"Have an agent use a store for the memory that it has in a directory."`
+	Fsck      upkeep.FsckCmd        `cmd:"" aliases:"verify" help:"Check that nothing of a store is lost or damaged."`
+	Scan      upkeep.ScanCmd        `cmd:"" help:"Look for credentials in the history of a store."`
+	Doctor    upkeep.DoctorCmd      `cmd:"" help:"Try what mneme needs of this machine and of where the stores are."`
+	Setup     upkeep.SetupCmd       `cmd:"" help:"Make the bucket and the table of an aws:// URL, or print policies for it."`
+	Status    mount.StatusCmd       `cmd:"" help:"Show the stores, and the mounts on this machine."`
+	Version   versionCmd            `cmd:"" help:"Print the version of mneme; so do --version and -V."`
+	Help      helpCmd               `cmd:"" help:"Show the help of a command."`
 
 	Completion completionCmd `cmd:"" help:"Print a script that completes commands for bash, zsh or fish."`
 	Man        manCmd        `cmd:"" help:"Print the manual page."`
@@ -228,7 +236,7 @@ func printHelp(options kong.HelpOptions, command *kong.Context) error {
 // newParser makes the parser of a grammar, which is a *cli or what onlyCommand returns.
 func newParser(ctx context.Context, grammar any, a *app.App) (*kong.Kong, error) {
 	return kong.New(grammar,
-		kong.Vars{"mountdir": app.DefaultMountDir, "agents": strings.Join(agentdirs.Agents(), ", "), "urlvariable": app.URLVariable, "insecurevariable": backend.InsecureVariable, "tokenvariable": backend.TokenVariable, "tokenfilevariable": backend.TokenFileVariable, "screenful": strconv.Itoa(screenful), "newestevents": strconv.Itoa(newestEvents)},
+		kong.Vars{"mountdir": app.DefaultMountDir, "agents": strings.Join(agentdirs.Agents(), ", "), "urlvariable": app.URLVariable, "insecurevariable": backend.InsecureVariable, "tokenvariable": backend.TokenVariable, "tokenfilevariable": backend.TokenFileVariable, "screenful": strconv.Itoa(history.Screenful), "newestevents": strconv.Itoa(history.NewestEvents)},
 		kong.Name("mneme"), kong.Description(description),
 		kong.Help(printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.Writers(a.Out, a.Err), kong.Exit(a.Exit),

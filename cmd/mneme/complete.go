@@ -11,6 +11,7 @@ import (
 
 	"mneme/backend"
 	"mneme/cmd/mneme/app"
+	"mneme/cmd/mneme/memories"
 	"mneme/cmd/mneme/term"
 	"mneme/internal/agentdirs"
 	"mneme/memory"
@@ -232,9 +233,9 @@ func pathsBelow(ctx context.Context, a *app.App, store, path string) (places []s
 		return nil
 	}
 	_ = a.WithPlace(ctx, p, app.Reading, func(st *memory.Store) error {
-		entries, err := (&lsCmd{}).entries(ctx, st, p)
+		entries, err := (&memories.LsCmd{}).Entries(ctx, st, p)
 		for _, e := range entries {
-			places = append(places, store+":"+max(dir, "/")+e.name)
+			places = append(places, store+":"+max(dir, "/")+e.Name)
 		}
 		return err
 	})

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ func TestServiceUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parser.Parse(strings.Fields(command)); err != nil || grammar.Mount.At != "/srv/mneme/notes" || !grammar.Mount.Owner.set {
+	if _, err := parser.Parse(strings.Fields(command)); err != nil || grammar.Mount.At != "/srv/mneme/notes" || reflect.ValueOf(grammar.Mount.Owner).IsZero() {
 		t.Errorf("%s: %v, %+v", command, err, grammar.Mount)
 	}
 }

@@ -11,6 +11,15 @@ import (
 var floors = map[string]int{
 	"cmd/mneme": 11,
 
+	"cmd/mneme/agent":    10,
+	"cmd/mneme/history":  10,
+	"cmd/mneme/memories": 10,
+	"cmd/mneme/mount":    10,
+	"cmd/mneme/serving":  10,
+	"cmd/mneme/store":    10,
+	"cmd/mneme/transfer": 10,
+	"cmd/mneme/upkeep":   10,
+
 	"cmd/mneme/sessions": 9,
 
 	"cmd/mneme/listen": 8,
@@ -141,8 +150,8 @@ var owners = map[string][]string{
 	"github.com/hanwen/go-fuse":      {"fusefs", "internal/fusedev", "internal/testing/barefs", "internal/testing/crashfs"},
 	"github.com/dgraph-io/ristretto": {"cache"},
 	"github.com/aws/":                {"cas/s3cas", "versionlog/dynamolog", "replicate", "internal/awsconf", "internal/awssetup", "internal/objectversions", "internal/testing/awstest"},
-	"github.com/alecthomas/kong":     {"cmd/mneme"},
-	"github.com/prometheus/":         {"cmd/mneme", "cmd/mneme/listen", "server"},
+	"github.com/alecthomas/kong":     {"cmd/mneme", "cmd/mneme/mount"},
+	"github.com/prometheus/":         {"cmd/mneme/listen", "cmd/mneme/mount", "server"},
 	"github.com/klauspost/compress":  {"gateway/wire", "versionlog/sqlitelog", "versionlog/snapshot", "tests/harness"},
 	"golang.org/x/mod":               {"witness"},
 	"github.com/erofs/go-erofs":      {"archive/frozen"},

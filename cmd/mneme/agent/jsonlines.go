@@ -1,0 +1,32 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"mneme/internal/lines"
+)
+
+// serveLines answers each line of in that is not empty, in order, until in ends. The next line
+// is read when the answer to the one before is written, so that a reader that stops costs
+// nothing. A line of more than most bytes is nil for answer.
+func serveLines(in io.Reader, most int, answer func(line []byte) any, reply func(any) error) error {
+	requests := lines.NewReader(in, most)
+	for {
+		line, err := requests.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, lines.ErrTooLong):
+			err = reply(answer(nil))
+		case err != nil:
+			return fmt.Errorf("read standard input: %w", err)
+		case len(line) > 0:
+			err = reply(answer(line))
+		}
+		if err != nil {
+			return fmt.Errorf("write standard output: %w", err)
+		}
+	}
+}
