@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"mneme/forget"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -86,10 +88,10 @@ func eraseSecret(p *place, st *memory.Store) {
 	p.t.Helper()
 	p.write(st, "/secret.md", "nothing")
 	var ids []string
-	for v, err := range st.History(p.t.Context(), "/secret.md") {
+	for v, err := range history.Versions(p.t.Context(), st, "/secret.md") {
 		p.must(err)
 		ids = append(ids, v.ID)
 	}
-	_, err := st.Redact(p.t.Context(), ids[1:], "a password")
+	_, err := forget.Redact(p.t.Context(), nil, st, &forget.Request{Versions: ids[1:], Reason: "a password"})
 	p.must(err)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"mneme/cas"
+	"mneme/forget"
 	"mneme/versionlog"
 )
 
@@ -303,7 +304,7 @@ func TestChangedSince(t *testing.T) {
 	erased := func() []byte { // has the same chain, and less in it
 		v, err := st.Head(t.Context(), "/a.md")
 		from.must(err)
-		_, err = st.Redact(t.Context(), []string{v.Parent}, "why")
+		_, err = forget.Redact(t.Context(), nil, st, &forget.Request{Versions: []string{v.Parent}, Reason: "why"})
 		from.must(err)
 		past, err := from.OpenAt(t.Context(), st.Info().ID, v.Seq)
 		from.must(err)

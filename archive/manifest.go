@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash"
-	"time"
 
 	"mneme/cas"
 	"mneme/errkind"
@@ -73,64 +72,26 @@ type Part struct {
 
 // wireManifest is a Manifest as it stands in an archive.
 type wireManifest struct {
-	Format int          `json:"format"`
-	Kind   Kind         `json:"kind"`
-	Store  wireStore    `json:"store"`
-	Seq    uint64       `json:"seq"`
-	Digest cas.Digest   `json:"digest,omitzero"`
-	Listed Part         `json:"listed"`
-	Blobs  Part         `json:"blobs"`
-	Lost   []cas.Digest `json:"lost,omitempty"`
-	Root   cas.Digest   `json:"root,omitzero"` // left out of what it is of
-}
-
-type wireStore struct {
-	ID             string                 `json:"id"`
-	Slug           string                 `json:"slug"`
-	Name           string                 `json:"name"`
-	Description    string                 `json:"description,omitempty"`
-	Metadata       map[string]string      `json:"metadata,omitempty"`
-	MaxMemoryBytes int64                  `json:"max_memory_bytes"`
-	Content        versionlog.ContentRule `json:"content"`
-	QuotaBytes     int64                  `json:"quota_bytes,omitempty"`
-	QuotaMemories  int64                  `json:"quota_memories,omitempty"`
-	QuotaPerHour   int64                  `json:"quota_per_hour,omitempty"`
-	Policy         versionlog.Policy      `json:"policy,omitzero"`
-	CreatedAt      micros                 `json:"created_at"`
-	UpdatedAt      micros                 `json:"updated_at,omitzero"`
-	ArchivedAt     micros                 `json:"archived_at,omitzero"`
-	Epoch          uint64                 `json:"epoch"`
-}
-
-// micros is a time in UTC, in whole microseconds.
-type micros struct{ time.Time }
-
-const microsLayout = "2006-01-02T15:04:05.000000Z"
-
-func (m micros) MarshalText() ([]byte, error) {
-	return []byte(m.UTC().Format(microsLayout)), nil
-}
-
-func (m *micros) UnmarshalText(text []byte) (err error) {
-	m.Time, err = time.Parse(microsLayout, string(text))
-	return err
+	Format int                  `json:"format"`
+	Kind   Kind                 `json:"kind"`
+	Store  versionlog.StoreJSON `json:"store"`
+	Seq    uint64               `json:"seq"`
+	Digest cas.Digest           `json:"digest,omitzero"`
+	Listed Part                 `json:"listed"`
+	Blobs  Part                 `json:"blobs"`
+	Lost   []cas.Digest         `json:"lost,omitempty"`
+	Root   cas.Digest           `json:"root,omitzero"` // left out of what it is of
 }
 
 // encode returns the manifest as it stands in an archive.
 func (m *Manifest) encode() ([]byte, error) {
-	s := &m.Store
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	err := e.Encode(wireManifest{
 		Format: m.Format, Kind: m.Kind, Seq: m.Seq, Digest: m.Digest, Listed: m.Listed, Blobs: m.Blobs, Lost: m.Lost, Root: m.Root,
-		Store: wireStore{
-			ID: s.ID, Slug: s.Slug, Name: s.Name, Description: s.Description, Metadata: s.Metadata,
-			MaxMemoryBytes: s.Limits.MaxMemoryBytes, Content: s.Limits.Content,
-			QuotaBytes: s.Quota.Bytes, QuotaMemories: s.Quota.Memories, QuotaPerHour: s.Quota.PerHour, Policy: s.Policy,
-			CreatedAt: micros{s.CreatedAt}, UpdatedAt: micros{s.UpdatedAt}, ArchivedAt: micros{s.ArchivedAt}, Epoch: s.Epoch,
-		},
+		Store: *versionlog.NewStoreJSON(m.Store),
 	})
 	return text.Bytes(), err
 }
@@ -150,15 +111,9 @@ func decodeManifest(data []byte) (*Manifest, error) {
 	if err := json.Unmarshal(data, &w); err != nil {
 		return nil, fmt.Errorf("%w: its manifest: %w", ErrNotArchive, err)
 	}
-	s := &w.Store
 	m := &Manifest{
 		Format: w.Format, Kind: w.Kind, Seq: w.Seq, Digest: w.Digest, Listed: w.Listed, Blobs: w.Blobs, Lost: w.Lost, Root: w.Root,
-		Store: versionlog.Store{
-			ID: s.ID, Slug: s.Slug, Name: s.Name, Description: s.Description, Metadata: s.Metadata,
-			Limits: versionlog.Limits{MaxMemoryBytes: s.MaxMemoryBytes, Content: s.Content},
-			Quota:  versionlog.Quota{Bytes: s.QuotaBytes, Memories: s.QuotaMemories, PerHour: s.QuotaPerHour}, Policy: s.Policy,
-			CreatedAt: s.CreatedAt.Time, UpdatedAt: s.UpdatedAt.Time, ArchivedAt: s.ArchivedAt.Time, Epoch: s.Epoch,
-		},
+		Store: w.Store.Store(),
 	}
 	again, err := m.encode()
 	if err != nil || !bytes.Equal(again, data) {

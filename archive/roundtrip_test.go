@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"mneme/cas"
+	"mneme/forget"
 	"mneme/memory"
+	"mneme/verify"
 	"mneme/versionlog"
 )
 
@@ -38,7 +40,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("%d commits of %d exported, %d imported", m.Seq, seq, done.Commits)
 		}
 		to.wantSame("notes", out.Bytes())
-		if sum, err := to.open("notes").Verify(t.Context(), nil, func(p memory.Problem) { t.Errorf("commit %d: %+v", seq, p) }); err != nil || sum.Commits != int(seq) {
+		if sum, err := verify.Store(t.Context(), to.open("notes"), nil, func(p verify.Problem) { t.Errorf("commit %d: %+v", seq, p) }); err != nil || sum.Commits != int(seq) {
 			t.Errorf("%+v, %v", sum, err)
 		}
 	}
@@ -64,7 +66,7 @@ func TestRoundTripRedacted(t *testing.T) {
 			}
 		}
 	}
-	_, err = st.Redact(t.Context(), ids, "a password")
+	_, err = forget.Redact(t.Context(), nil, st, &forget.Request{Versions: ids, Reason: "a password"})
 	from.must(err)
 	from.write(st, "/a.md", "after")
 	tip, err := st.Tip(t.Context())
@@ -79,7 +81,7 @@ func TestRoundTripRedacted(t *testing.T) {
 		to.must(err)
 		to.wantSame("notes", out.Bytes())
 		if seq == tip.Seq {
-			_, err = to.open("notes").Verify(t.Context(), nil, func(p memory.Problem) { t.Errorf("%+v", p) })
+			_, err = verify.Store(t.Context(), to.open("notes"), nil, func(p verify.Problem) { t.Errorf("%+v", p) })
 			to.must(err)
 		}
 		merged := newPlace(t)

@@ -17,7 +17,7 @@ import (
 	"mneme/internal/awsconf"
 	"mneme/internal/awssetup"
 	"mneme/internal/objectversions"
-	"mneme/memory"
+	"mneme/verify"
 	"mneme/versionlog/dynamolog"
 )
 
@@ -105,10 +105,10 @@ func (t awsTable) open(ctx context.Context, opts *Options) (*Library, error) {
 	}
 	clients.ExpectBucketOwner(log.BucketOwner())
 	return newLibrary(log, caches, parts{
-		check: func(ctx context.Context, storeID string, report func(memory.Problem)) error {
+		check: func(ctx context.Context, storeID string, report func(verify.Problem)) error {
 			return t.check(ctx, clients, storeID, report)
 		},
-		checkShared: func(ctx context.Context, report func(memory.Problem)) error {
+		checkShared: func(ctx context.Context, report func(verify.Problem)) error {
 			return dynamolog.CheckNames(ctx, clients.DynamoDB, t.table, clients.S3, t.bucket, reportTo(report))
 		},
 		reach: func(ctx context.Context, storeID string, toWrite bool) error {
@@ -166,13 +166,13 @@ func (t awsTable) rebuild(ctx context.Context, store string, progress Progress) 
 	})
 }
 
-func (t awsTable) check(ctx context.Context, clients *awsconf.Clients, storeID string, report func(memory.Problem)) error {
+func (t awsTable) check(ctx context.Context, clients *awsconf.Clients, storeID string, report func(verify.Problem)) error {
 	return dynamolog.Check(ctx, clients.DynamoDB, t.table, clients.S3, t.bucket, storeID, reportTo(report))
 }
 
-func reportTo(report func(memory.Problem)) func(dynamolog.Problem) {
+func reportTo(report func(verify.Problem)) func(dynamolog.Problem) {
 	return func(p dynamolog.Problem) {
-		report(memory.Problem{Kind: ProblemIndex, Finding: p.Finding, Subject: p.Subject, What: p.What, Do: p.Do})
+		report(verify.Problem{Kind: ProblemIndex, Finding: p.Finding, Subject: p.Subject, What: p.What, Do: p.Do})
 	}
 }
 

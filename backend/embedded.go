@@ -21,7 +21,7 @@ import (
 	"mneme/internal/bytesize"
 	"mneme/internal/durable"
 	"mneme/internal/safepath"
-	"mneme/memory"
+	"mneme/verify"
 	"mneme/versionlog"
 	"mneme/versionlog/sqlitelog"
 )
@@ -87,14 +87,14 @@ func (e embedded) open(ctx context.Context, opts *Options) (*Library, error) {
 		return nil, err
 	}
 	blobs, known := func(storeID string) (cas.Store, error) { return e.blobs(log, storeID) }, &knownSpace{}
-	problem := func(p sqlitelog.Problem) memory.Problem {
-		return memory.Problem{Kind: ProblemIndex, Finding: p.Finding, Subject: p.Subject, What: p.What, Do: p.Do}
+	problem := func(p sqlitelog.Problem) verify.Problem {
+		return verify.Problem{Kind: ProblemIndex, Finding: p.Finding, Subject: p.Subject, What: p.What, Do: p.Do}
 	}
 	l := newLibrary(log, &blobCaches{backend: blobs, direct: opts.Direct, options: &cache.Options{Near: true}}, parts{
-		check: func(ctx context.Context, storeID string, report func(memory.Problem)) error {
+		check: func(ctx context.Context, storeID string, report func(verify.Problem)) error {
 			return log.Check(ctx, storeID, func(p sqlitelog.Problem) { report(problem(p)) })
 		},
-		checkShared: func(ctx context.Context, report func(memory.Problem)) error {
+		checkShared: func(ctx context.Context, report func(verify.Problem)) error {
 			return log.CheckDatabase(ctx, func(p sqlitelog.Problem) { report(problem(p)) })
 		},
 		checkFree: func(minFree *int64) error { return e.checkMinFree(log, known, minFree) },

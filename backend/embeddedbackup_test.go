@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mneme/memory"
+	"mneme/verify"
 	"mneme/versionlog"
 )
 
@@ -76,7 +77,7 @@ func TestBackupBesideDeletion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := st.Verify(t.Context(), nil, func(p memory.Problem) { t.Errorf("%+v", p) })
+	sum, err := verify.Store(t.Context(), st, nil, func(p verify.Problem) { t.Errorf("%+v", p) })
 	if err != nil || sum.Blobs != 8 {
 		t.Errorf("verified %+v, %v", sum, err)
 	}

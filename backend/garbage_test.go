@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"mneme/cas"
+	"mneme/forget"
 	"mneme/internal/testing/awstest"
 	"mneme/memory"
+	"mneme/verify"
 	"mneme/versionlog"
 )
 
@@ -109,7 +111,7 @@ func collectBesideWriters(t *testing.T, at *Location, writes int) {
 			}
 		}
 	}
-	if _, err := st.Verify(ctx, nil, func(p memory.Problem) { t.Errorf("%+v", p) }); err != nil {
+	if _, err := verify.Store(ctx, st, nil, func(p verify.Problem) { t.Errorf("%+v", p) }); err != nil {
 		t.Error(err)
 	}
 	if _, err := collector.Collect(ctx, info.ID, &CollectOptions{}); err != nil { // what the last writes that lost have left
@@ -121,9 +123,9 @@ func collectBesideWriters(t *testing.T, at *Location, writes int) {
 }
 
 func letGo(ctx context.Context, st *memory.Store) error {
-	expired, err := st.FindExpired(ctx, time.Now(), 0, func(int, int) {})
+	expired, err := forget.FindExpired(ctx, st, time.Now(), 0, func(int, int) {})
 	if err == nil && len(expired.Versions) > 0 {
-		_, err = st.LetGo(ctx, expired, func(int, int) {})
+		_, err = forget.LetGo(ctx, st, expired, func(int, int) {})
 	}
 	return err
 }

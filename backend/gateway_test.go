@@ -21,6 +21,7 @@ import (
 
 	"mneme/cas"
 	"mneme/errkind"
+	"mneme/forget"
 	"mneme/gateway/wire"
 	"mneme/memory"
 	"mneme/server/access"
@@ -200,14 +201,14 @@ func verifyGateway(t *testing.T, behind, lib *Library, st *memory.Store, id stri
 		t.Fatal(err)
 	}
 	first := head.Parent
-	if _, err := st.Redact(t.Context(), []string{first}, "not for here"); errkind.Of(err) != errkind.Of(memory.ErrSessionRedacts) {
+	if _, err := forget.Redact(t.Context(), nil, st, &forget.Request{Versions: []string{first}, Reason: "not for here"}); errkind.Of(err) != errkind.Of(memory.ErrSessionRedacts) {
 		t.Errorf("a session with a key erases: %v", err)
 	}
 	person, err := lib.Open(t.Context(), id, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "u"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := person.Redact(t.Context(), []string{first}, "not for here"); err != nil {
+	if _, err := forget.Redact(t.Context(), nil, person, &forget.Request{Versions: []string{first}, Reason: "not for here"}); err != nil {
 		t.Fatal(err)
 	}
 	local, err := behind.Open(t.Context(), id, nil)
@@ -248,7 +249,7 @@ func TestGatewayBelievesNoID(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	id := ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer := wire.Answer{Hello: &wire.Hello{Protocol: wire.Protocol}, Store: &wire.Store{ID: id, Slug: "notes", Name: "Notes", MaxBytes: 1000, Content: versionlog.ContentAny}}
+		answer := wire.Answer{Hello: &wire.Hello{Protocol: wire.Protocol}, Store: &versionlog.StoreJSON{ID: id, Slug: "notes", Name: "Notes", MaxMemoryBytes: 1000, Content: versionlog.ContentAny}}
 		if err := json.NewEncoder(w).Encode(&answer); err != nil {
 			t.Error(err)
 		}

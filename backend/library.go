@@ -15,6 +15,7 @@ import (
 	"mneme/memory"
 	"mneme/session/conflict"
 	"mneme/spool"
+	"mneme/verify"
 	"mneme/versionlog"
 	"mneme/witness"
 )
@@ -63,8 +64,8 @@ type Library struct {
 
 // parts are what a backend has beside its log and its blobs; nil is nothing.
 type parts struct {
-	check       func(ctx context.Context, storeID string, report func(memory.Problem)) error
-	checkShared func(ctx context.Context, report func(memory.Problem)) error
+	check       func(ctx context.Context, storeID string, report func(verify.Problem)) error
+	checkShared func(ctx context.Context, report func(verify.Problem)) error
 	reach       func(ctx context.Context, storeID string, toWrite bool) error
 	caller      func(ctx context.Context) (string, error)
 	credential  func() Credential
@@ -96,7 +97,7 @@ type RequestCount struct {
 }
 
 // ProblemIndex is what Check finds: an index that is not what follows from the records.
-const ProblemIndex memory.ProblemKind = "index"
+const ProblemIndex verify.ProblemKind = "index"
 
 func newLibrary(log versionlog.Log, blobs *blobCaches, p parts) *Library {
 	return &Library{Library: memory.NewLibrary(log, blobs.open), log: log, blobs: blobs, parts: p}
@@ -126,9 +127,9 @@ func (l *Library) Conflicts(storeID string) *conflict.Store {
 func (l *Library) ImportsDir() string { return filepath.Join(l.conflictsDir, "imports") }
 
 // Check looks for differences between the parts of a backend that package memory does
-// not see, of one store: memory.Store.Verify does not find them. It calls report for
+// not see, of one store: verify.Store does not find them. It calls report for
 // each, and changes nothing. An error says that it could not look.
-func (l *Library) Check(ctx context.Context, storeID string, report func(memory.Problem)) error {
+func (l *Library) Check(ctx context.Context, storeID string, report func(verify.Problem)) error {
 	if l.parts.check == nil {
 		return nil
 	}
@@ -136,7 +137,7 @@ func (l *Library) Check(ctx context.Context, storeID string, report func(memory.
 }
 
 // CheckShared is Check for what all stores share.
-func (l *Library) CheckShared(ctx context.Context, report func(memory.Problem)) error {
+func (l *Library) CheckShared(ctx context.Context, report func(verify.Problem)) error {
 	if l.parts.checkShared == nil {
 		return nil
 	}

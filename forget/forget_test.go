@@ -21,6 +21,7 @@ import (
 // rig is a store in memory, what a machine keeps of it, and a person.
 type rig struct {
 	*testing.T
+	log       versionlog.Log
 	st        *memory.Store
 	machine   *Machine
 	conflicts *conflict.Store
@@ -28,15 +29,16 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	blobs := memcas.New()
-	lib := memory.NewLibrary(memlog.New(nil), func(string) (cas.Store, error) { return blobs, nil })
+	log := memlog.New(nil)
+	lib := memory.NewLibrary(log, func(string) (cas.Store, error) { return blobs, nil })
 	info, err := lib.CreateStore(t.Context(), "notes", nil)
-	r := &rig{T: t}
+	r := &rig{T: t, log: log}
 	r.must(err)
 	r.st, err = lib.Open(t.Context(), info.ID, &memory.Author{Actor: versionlog.Actor{Kind: versionlog.ActorUser, ID: "ada"}})
 	r.must(err)
 	dir := t.TempDir()
 	r.conflicts = conflict.New(filepath.Join(dir, info.ID))
-	r.machine = &Machine{Conflicts: func(id string) *conflict.Store { return conflict.New(filepath.Join(dir, id)) }, ImportsDir: filepath.Join(dir, "imports")}
+	r.machine = &Machine{Conflicts: func(id string) *conflict.Store { return conflict.New(filepath.Join(dir, id)) }, Importing: func(string) (bool, error) { return false, nil }}
 	return r
 }
 
@@ -62,11 +64,11 @@ func (r *rig) redact(q *Request) *Receipt {
 	return receipt
 }
 
-// TestRedact: kept conflicts go that have the version or its text, and no others; scratch files of a
+// TestRedactMachine: kept conflicts go that have the version or its text, and no others; scratch files of a
 // running mount stay and are named with what to do, until they are gone.
-func TestRedact(t *testing.T) { synctest.Test(t, testRedact) } // which waits for the mount to wipe
+func TestRedactMachine(t *testing.T) { synctest.Test(t, testRedactMachine) } // which waits for the mount to wipe
 
-func testRedact(t *testing.T) {
+func testRedactMachine(t *testing.T) {
 	r := newRig(t)
 	v := r.write("the canary")
 	r.write("clean")

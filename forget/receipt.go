@@ -37,24 +37,20 @@ type Place struct {
 var Unreached = []string{
 	"copies that were handed out: backups, exports, images, packs and what agents have read",
 	"mounts: each empties its caches when it follows the event, at once if it runs on this machine, and one of another machine or one that is stopped when it goes on",
-	"kept conflicts of other machines and users: a mount erases there those of the versions when it follows the event, or begins later, and no others that have a text",
+	"kept conflicts of other machines and users: a mount or a server erases there those of the versions when it follows the event, or begins later, and no others that have a text",
 	"of a store on AWS: point-in-time recovery and backups of the table, replicas of the bucket, and caches of other machines on which mneme does not run now, until it does",
-	"memory that running processes other than mounts and servers have used, such as those for MCP and plugins, and names that the session of a mount knows: end these processes where that matters",
+	"names that the sessions of mounts and agents know, and the memory of commands that run meanwhile, such as exports: end these processes where that matters",
+	"memory of a server with TLS: what a connection has sent on which a request waits for news, until the connection ends",
 	"messages, sessions, metadata and keys of commits: the chain needs them",
 	"logs of mneme, which name paths and hashes, and what mounts note of directories that are private",
 	"free blocks of the disk on which files were removed",
 }
 
-func newReceipt(st *memory.Store, reason string, done *memory.Redaction) *Receipt {
-	r := &Receipt{
-		Type: "redaction", Store: st.Info().Slug, Reason: reason, Time: time.Now().UTC(), Versions: append([]string{}, done.Versions...), Sequence: []uint64{},
-		Erased: done.Contents, Kept: done.Kept, Places: []Place{}, PathsIn: append([]string{}, done.PathsLeftIn...), Unreached: Unreached,
+func newReceipt(st *memory.Store, kind, reason string) *Receipt {
+	return &Receipt{
+		Type: kind, Store: st.Info().Slug, Reason: reason, Time: time.Now().UTC(), Versions: []string{}, Sequence: []uint64{},
+		Places: []Place{}, PathsIn: []string{}, Unreached: Unreached,
 	}
-	for _, c := range done.Commits {
-		r.Sequence = append(r.Sequence, c.Seq)
-	}
-	r.add(done.Places)
-	return r
 }
 
 // Left returns the places where something is left.

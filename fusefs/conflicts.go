@@ -1,7 +1,6 @@
 package fusefs
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,7 +8,6 @@ import (
 
 	"mneme/session"
 	"mneme/session/conflict"
-	"mneme/versionlog"
 )
 
 // newSession makes the session of a store, which keeps what it loses in s.kept.
@@ -93,40 +91,5 @@ func (s *store) expireKept() {
 			return
 		case <-time.After(24 * time.Hour):
 		}
-	}
-}
-
-// eraseKept removes the conflicts of which one side is a version that a commit redacts: who did
-// that may sit at another machine. What the rule of the store lets go of stays until it expires.
-func (s *store) eraseKept(c *versionlog.Commit) {
-	if s.kept == nil || !c.IsEvent(versionlog.EventRedacted) {
-		return
-	}
-	erased := map[string]bool{}
-	for _, id := range c.Event.ErasedVersions() {
-		erased[id] = true
-	}
-	s.eraseKeptOf(erased)
-}
-
-// eraseKeptBefore is eraseKept of what was redacted before the mount began. The error is the store's.
-func (s *store) eraseKeptBefore(ctx context.Context) error {
-	if s.kept == nil {
-		return nil
-	}
-	versions, err := s.kept.Versions()
-	if err != nil {
-		s.fs.log.Warn("look for versions that were redacted in conflicts", "store", s.slug(), "err", err)
-	}
-	erased, err := s.memory.Redacted(ctx, versions)
-	if len(erased) > 0 {
-		s.eraseKeptOf(erased)
-	}
-	return err
-}
-
-func (s *store) eraseKeptOf(erased map[string]bool) {
-	if _, err := s.kept.Erase(erased, func([]byte) bool { return false }); err != nil {
-		s.fs.log.Error("erase conflicts of redacted versions", "store", s.slug(), "err", err)
 	}
 }

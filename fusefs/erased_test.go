@@ -12,6 +12,7 @@ import (
 
 	"mneme/cache"
 	"mneme/cas"
+	"mneme/forget"
 	"mneme/internal/testing/logfault"
 	"mneme/memory"
 	"mneme/session/conflict"
@@ -54,9 +55,9 @@ func TestRetentionIsFollowed(t *testing.T) {
 	r.must(err)
 	st, err := lib.Open(r.Context(), r.other.Info().ID, user)
 	r.must(err)
-	expired, err := st.FindExpired(r.Context(), time.Now(), 0, func(int, int) {})
+	expired, err := forget.FindExpired(r.Context(), st, time.Now(), 0, func(int, int) {})
 	r.must(err)
-	done, err := st.LetGo(r.Context(), expired, func(int, int) {})
+	done, err := forget.LetGo(r.Context(), st, expired, func(int, int) {})
 	r.must(err)
 	if len(done.Versions) != 1 {
 		t.Fatalf("%+v", done)

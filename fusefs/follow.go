@@ -78,7 +78,7 @@ func (s *store) setDegraded(err error) (was error) {
 // followOne brings the next commit of the log into the tree, unless ctx ends. One that this
 // mount makes itself is left to the request that makes it.
 func (s *store) followOne(ctx context.Context, c *versionlog.Commit) {
-	s.eraseKept(c)
+	defer s.fs.returning.follower.Met(s.memory, c)
 	recounted := s.recount(ctx, c)
 	var met session.Met
 	for {
@@ -120,7 +120,6 @@ func (s *store) followOne(ctx context.Context, c *versionlog.Commit) {
 	s.useLocked(c, recounted)
 	if c.Erases() {
 		s.forgetPastLocked()
-		s.fs.returning.versionsErased()
 	}
 	s.degraded = nil
 	s.tree.ShownLocked(c)

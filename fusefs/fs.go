@@ -158,9 +158,9 @@ func newFileSystemFrom(ctx context.Context, stores []*memory.Store, opts Options
 		allKept:       make(chan struct{}),
 		openFiles:     openfiles.New(),
 		budget:        newBudget(opts.MaxMemory, stores),
-		returning:     newReturning(),
 	}
 	fs.signalled = func(thread uint32) bool { return len(fs.openFiles.Pending(thread)) > 0 }
+	fs.returning = newReturning(fs)
 	fs.ahead = kernelcache.NewPrefetcher(&fs.mu, source{fs}, fs.returning.memoryPassed)
 	fs.noOpen = !slices.ContainsFunc(stores, func(ms *memory.Store) bool { return !ms.ReadOnly() && ms.Info().ArchivedAt.IsZero() })
 	fs.root = tree.NewEntry(fuse.FUSE_ROOT_ID, syscall.S_IFDIR|fs.perm(0o777), fs.since)

@@ -165,7 +165,7 @@ func TestHandover(t *testing.T) {
 	}
 	check("removed")
 	fs := r.fs
-	fs.clearErased()
+	fs.forgetErased()
 	check("rewritten")
 	file, err := io.ReadAll(io.NewSectionReader(journal.File(), 0, 1<<20))
 	if n := bytes.Count(file, []byte("part ")); n > 0 || err != nil {

@@ -449,8 +449,8 @@ func filesOf(dir *tree.Entry, path string) map[string]string {
 // missed has the mount look for what was erased before it began, and reports whether it lets go of
 // what it has read.
 func (r *rig) missed() (letsGo bool) {
-	r.s.eraseMissed(r.Context())
-	return len(r.fs.returning.erased) > 0
+	r.s.missed(r.Context())
+	return r.fs.returning.follower.IsRecent()
 }
 
 // keepTaken keeps what was being written when the mount was taken over, first or, without any,

@@ -12,6 +12,7 @@ import (
 
 	"mneme/cas"
 	"mneme/fusefs/tree"
+	"mneme/history"
 	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/private"
@@ -258,7 +259,7 @@ func (s *store) hasText(ctx context.Context, e *spool.Entry) bool {
 	digest := cas.Sum(e.Data)
 	for _, path := range originals(e.Path) {
 		n := 0
-		for v, err := range s.memory.History(ctx, path) {
+		for v, err := range history.Versions(ctx, s.memory, path) {
 			if n++; err != nil || n > most {
 				break
 			}

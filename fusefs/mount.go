@@ -140,6 +140,7 @@ func (m *Server) start() {
 	m.fs.calls.told = true
 	m.fs.tasks.Go(m.fs.followAppends)
 	m.fs.tasks.Go(m.fs.returnMemory)
+	m.fs.returning.follower.Start()
 	go m.serve()
 }
 
@@ -210,7 +211,7 @@ func (m *Server) serve() {
 	for _, s := range m.fs.stores {
 		work.Go(func() { s.follow(m.fs.ctx) })
 		work.Go(s.expireKept)
-		work.Go(func() { s.eraseMissed(m.fs.ctx) })
+		work.Go(func() { s.missed(m.fs.ctx) })
 	}
 	m.fs.notify.Run(kernel{m.server})
 	m.server.Serve()
@@ -234,6 +235,7 @@ func (m *Server) serve() {
 // awaitTasks returns when nothing works in the background any more.
 func (fs *fileSystem) awaitTasks() {
 	fs.tasks.Wait()
+	fs.returning.follower.Close()
 	for _, s := range fs.stores {
 		s.session.Close()
 	}

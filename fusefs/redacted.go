@@ -1,48 +1,14 @@
 package fusefs
 
 import (
-	"context"
 	"path"
 	"slices"
 	"strings"
-	"time"
 
-	"mneme/errkind"
 	"mneme/fusefs/tree"
 	"mneme/fusefs/virtual"
 	"mneme/versionlog"
 )
-
-// eraseMissed does, once the mount is served, what following a redaction does besides, for those
-// before it began: nobody may have been there to follow them. What it has read of one that is still
-// under way it lets go of as of one that it follows. While the store cannot be asked, it tries again.
-func (s *store) eraseMissed(ctx context.Context) {
-	for _, erase := range []func(context.Context) error{s.letGoBefore, s.eraseKeptBefore} {
-		for {
-			err := erase(ctx)
-			if err == nil || ctx.Err() != nil {
-				break
-			}
-			s.fs.log.Warn("look for redactions before the mount began", "store", s.slug(), "err", err)
-			if errkind.Of(err) == errkind.Corrupt {
-				break
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Minute):
-			}
-		}
-	}
-}
-
-// letGoBefore lets go of what was erased a moment before the mount began as of what it follows.
-func (s *store) letGoBefore(ctx context.Context) error {
-	erased, err := s.memory.ErasedSince(ctx, s.fs.since.Add(-erasedWithin))
-	if erased {
-		s.fs.returning.versionsErased()
-	}
-	return err
-}
 
 // forgetPastLocked makes the mount and its kernel forget what they have of the past of the
 // store, of which versions were erased, and of packs. Nobody knows which, so all of it goes:

@@ -1,9 +1,12 @@
 package fusefs
 
 import (
-	"runtime"
+	"context"
 	"runtime/debug"
 	"time"
+
+	"mneme/forget"
+	"mneme/session/conflict"
 )
 
 // returning gives memory back to the system that has passed through: what the heads of a
@@ -14,9 +17,12 @@ import (
 // until all is calm.
 type returning struct {
 	passed chan struct{} // something has
-	erased chan struct{} // versions of a store were
 	known  int           // files, to the kernel, since something has passed
 	free   func()
+
+	// follower clears memory of versions that were erased. It is told of what the mount meets as it follows its
+	// stores, and of what the mount has missed once that is served.
+	follower *forget.Follower
 }
 
 const (
@@ -24,29 +30,39 @@ const (
 	returnEvery = 2 * time.Second
 	// calm is for how long nothing must have passed, else.
 	calm = time.Second
-	// erasedWithin is for how long a redaction may still be under way when the mount hears
-	// of it, also where one of the processes that follow the store must finish it.
-	erasedWithin = 2 * time.Minute
 	// manyKnown files leave enough for a collection.
 	manyKnown = 512
 )
 
-func newReturning() returning {
-	return returning{passed: make(chan struct{}, 1), erased: make(chan struct{}, 1), free: debug.FreeOSMemory}
+func newReturning(fs *fileSystem) returning {
+	return returning{
+		passed: make(chan struct{}, 1), free: debug.FreeOSMemory,
+		follower: forget.NewFollower(&forget.FollowerOptions{Kept: keptOf(fs), Clear: fs.forgetErased, Free: fs.returnNow, Logger: fs.log}),
+	}
+}
+
+// keptOf returns what returns the kept conflicts of a store; nil: none are kept.
+func keptOf(fs *fileSystem) func(storeID string) *conflict.Store {
+	return func(storeID string) *conflict.Store {
+		for _, s := range fs.stores {
+			if s.id() == storeID {
+				return s.kept
+			}
+		}
+		return nil
+	}
+}
+
+// missed does what following a redaction does for those before the mount began: it may have followed none of them.
+func (s *store) missed(ctx context.Context) {
+	s.fs.returning.follower.Missed(ctx, s.memory, s.fs.since)
 }
 
 // memoryPassed says that much has passed through by now.
 func (r *returning) memoryPassed() {
+	r.follower.Busy()
 	select {
 	case r.passed <- struct{}{}:
-	default:
-	}
-}
-
-// versionsErased says that versions of a store were.
-func (r *returning) versionsErased() {
-	select {
-	case r.erased <- struct{}{}:
 	default:
 	}
 }
@@ -61,7 +77,6 @@ func (r *returning) knownLocked() {
 
 // returnMemory gives the system back what is no longer held, until the mount ends.
 func (fs *fileSystem) returnMemory() {
-	var again <-chan time.Time // what was read of the erased since is forgotten, too
 	for {
 		select {
 		case <-fs.ctx.Done():
@@ -70,37 +85,20 @@ func (fs *fileSystem) returnMemory() {
 			fs.sleep(returnEvery) // more may be on its way
 		case <-fs.returning.passed:
 			fs.awaitCalm()
-		case <-fs.returning.erased:
-			fs.awaitCalm()
-			again = time.After(erasedWithin)
-			fs.clearErased()
-		case <-again:
-			again = nil
-			fs.clearErased()
 		}
 		if fs.ctx.Err() != nil {
 			return
 		}
-		fs.mu.Lock()
-		fs.budget.most = fs.budget.held
-		fs.mu.Unlock()
-		fs.returning.free()
+		fs.returnNow()
 	}
 }
 
-// clearErased lets go of what may hold texts that were erased, without anybody using it: the
-// connections to the database, whose memory is unmapped then, the journal, which is rewritten, and
-// pools, of which one collection leaves the rest to the next one, that of returning.free. What
-// these free is overwritten in a process of mneme mount, which has GODEBUG=clobberfree=1; and
-// fusedev wipes its buffers.
-func (fs *fileSystem) clearErased() {
-	for _, s := range fs.stores {
-		if err := s.memory.Forget(); err != nil {
-			fs.log.Warn("clear the memory of what was erased", "store", s.slug(), "err", err)
-		}
-	}
-	fs.forgetErased()
-	runtime.GC()
+// returnNow gives the system back what is no longer held.
+func (fs *fileSystem) returnNow() {
+	fs.mu.Lock()
+	fs.budget.most = fs.budget.held
+	fs.mu.Unlock()
+	fs.returning.free()
 }
 
 // awaitCalm returns when nothing has passed for a while, or when the mount ends.

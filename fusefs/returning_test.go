@@ -7,11 +7,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mneme/forget"
 	"mneme/memory"
+	"mneme/versionlog"
 )
 
 // TestMemoryIsReturnedOnceAllIsCalm has files become known to the kernel. Memory goes back
-// when there are many and no more come, once; and after a redaction, twice.
+// when there are many and no more come, once; and after a redaction, which waits until then, twice.
 func TestMemoryIsReturnedOnceAllIsCalm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -20,6 +22,9 @@ func TestMemoryIsReturnedOnceAllIsCalm(t *testing.T) {
 		var returned atomic.Int32
 		fs.returning.free = func() { returned.Add(1) }
 		go fs.returnMemory()
+		follower := fs.returning.follower
+		follower.Start()
+		defer follower.Close()
 		know := func(files int) {
 			for range files {
 				fs.returning.knownLocked()
@@ -45,11 +50,11 @@ func TestMemoryIsReturnedOnceAllIsCalm(t *testing.T) {
 		}
 		wants("after many files", 1)
 		wants("a while later", 1)
-		fs.returning.versionsErased()
+		follower.Met(newRig(t).s.memory, &versionlog.Commit{Event: versionlog.StoreRedacted("memver_x")})
 		wants("after a redaction", 2)
-		time.Sleep(erasedWithin)
+		time.Sleep(forget.ErasedWithin)
 		wants("when all redactions have ended", 3)
-		time.Sleep(erasedWithin)
+		time.Sleep(forget.ErasedWithin)
 		wants("a while later", 3)
 	})
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"mneme/history"
 )
 
 // wants are what a scenario wants to be so.
@@ -281,7 +283,7 @@ func (r *run) wantRecovered(s *act) error {
 
 func (r *run) wantTexts(s *act) error {
 	var got []string
-	for v, err := range r.other.History(r.Context(), s.arg(0)) {
+	for v, err := range history.Versions(r.Context(), r.other, s.arg(0)) {
 		if err != nil {
 			return err
 		}

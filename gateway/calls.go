@@ -15,7 +15,7 @@ import (
 // CreateStore is part of versionlog.Log. Where a reply was lost, the store that is there by its
 // id is the one that was to be made.
 func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
-	r, err := newRequest(wire.OpCreateStore, &wire.Ask{New: wire.StoreOf(s)})
+	r, err := newRequest(wire.OpCreateStore, &wire.Ask{New: versionlog.NewStoreJSON(s)})
 	if err != nil {
 		return err
 	}

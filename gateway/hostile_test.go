@@ -80,11 +80,11 @@ func history(t *testing.T) (storeID string, commits []*versionlog.Commit) {
 // TestHostileStores: what is no description of a store, or that of another one, is not believed.
 func TestHostileStores(t *testing.T) {
 	id := versionlog.NewStoreID()
-	for what, s := range map[string]wire.Store{
+	for what, s := range map[string]versionlog.StoreJSON{
 		"an id that leads elsewhere": {ID: "../../../../tmp/x", Slug: "notes"},
 		"no id":                      {Slug: "notes"},
 		"another slug":               {ID: id, Slug: "others"},
-		"what the rules do not take": {ID: id, Slug: "notes", MaxBytes: -1},
+		"what the rules do not take": {ID: id, Slug: "notes", MaxMemoryBytes: -1},
 	} {
 		opts := &gateway.Options{CheckStore: func(s versionlog.Store) error {
 			if s.Limits.MaxMemoryBytes < 0 {
@@ -96,7 +96,7 @@ func TestHostileStores(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	for what, stores := range map[string][]wire.Store{
+	for what, stores := range map[string][]versionlog.StoreJSON{
 		"one without an id": {{ID: "x", Slug: "z"}},
 		"one twice":         {{ID: id, Slug: "b"}, {ID: id, Slug: "b"}},
 		"one before":        {{ID: id, Slug: "a"}},

@@ -137,7 +137,7 @@ func readStore(r *wire.ItemReader) (versionlog.Store, error) {
 	if err != nil {
 		return versionlog.Store{}, err
 	}
-	var s wire.Store
+	var s versionlog.StoreJSON
 	if err := json.Unmarshal(text, &s); err != nil {
 		return versionlog.Store{}, fmt.Errorf("%w: a store: %w", ErrProtocol, err)
 	}

@@ -9,8 +9,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mneme/history"
 	"mneme/internal/strictjson"
-	"mneme/memory"
 	"mneme/tools"
 )
 
@@ -99,7 +99,7 @@ func (c *call) version(name string, words ...string) string {
 	} else if n, _, err := c.fields.OptInt(name); err == nil {
 		ref = strconv.FormatInt(n, 10)
 	}
-	if slices.Contains(words, ref) || memory.IsVersionRef(ref) {
+	if slices.Contains(words, ref) || history.IsVersionRef(ref) {
 		return ref
 	}
 	if raw[0] == '"' && ref == "" {

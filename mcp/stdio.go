@@ -364,6 +364,7 @@ func (c *conn) nextQueued() []byte {
 		c.changed.Wait()
 	}
 	line := c.queue[0]
+	c.queue[0] = nil // else the array would keep it
 	c.queue = c.queue[1:]
 	return line
 }

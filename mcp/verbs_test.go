@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"mneme/history"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/tools"
@@ -370,7 +371,7 @@ func TestErased(t *testing.T) {
 	c := newRig(t, nil).client()
 	c.theirs("/a.md", "secret")
 	c.theirs("/a.md", "clean")
-	first, err := c.stores["notes"].Resolve(t.Context(), "/a.md", "1")
+	first, err := history.Resolve(t.Context(), c.stores["notes"], "/a.md", "1")
 	if err != nil {
 		t.Fatal(err)
 	}

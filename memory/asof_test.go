@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -74,7 +75,7 @@ func testOpenAt(t *testing.T, lib *memory.Library) {
 		t.Errorf("in an hour it is commit %d, %v", seq, err)
 	}
 	for _, path := range []string{"/c", "/x"} {
-		if v, err := second.Resolve(t.Context(), path, "1"); !errors.Is(err, versionlog.ErrNotFound) {
+		if v, err := history.Resolve(t.Context(), second, path, "1"); !errors.Is(err, versionlog.ErrNotFound) {
 			t.Errorf("%s was %v, %v", path, v, err)
 		}
 	}
@@ -116,7 +117,7 @@ func shown(t *testing.T, st *memory.Store) (all []string) {
 	for _, path := range []string{"/a", "/c", "/d/b", "/x"} {
 		v, err := st.Head(ctx, path)
 		note("head", v, err)
-		for v, err := range st.History(ctx, path) {
+		for v, err := range history.Versions(ctx, st, path) {
 			note("history", v, err)
 		}
 	}

@@ -39,16 +39,16 @@ func TestAuthorOfACommit(t *testing.T) {
 // nothing any more, and whoever opens it now does.
 func TestFencedAfterPromotion(t *testing.T) {
 	f := newFixture(t, nil)
-	f.write("/a", "1", versionlog.ExpectAny())
+	f.Put("/a", "1", versionlog.ExpectAny())
 	id := f.Info().ID
-	if _, err := f.log.Commit(t.Context(), id, &versionlog.Proposal{Key: versionlog.NewKey(), Event: versionlog.StorePromoted()}); err != nil {
+	if _, err := f.Log.Commit(t.Context(), id, &versionlog.Proposal{Key: versionlog.NewKey(), Event: versionlog.StorePromoted()}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Write(t.Context(), "/a", []byte("2"), versionlog.ExpectAny()); !errors.Is(err, versionlog.ErrFenced) {
 		t.Errorf("a store that was opened before ended with %v, want ErrFenced", err)
 	}
-	f.wantContent("/a", "1")
-	st, err := f.lib.Open(t.Context(), id, author)
+	f.WantContent("/a", "1")
+	st, err := f.Lib.Open(t.Context(), id, author)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,13 +61,13 @@ func TestFencedAfterPromotion(t *testing.T) {
 func TestCreation(t *testing.T) {
 	f := newFixture(t, nil)
 	meta := map[string]string{"owner": "me"}
-	s, err := f.lib.CreateStore(t.Context(), "Team", &memory.StoreOptions{Actor: author.Actor, Metadata: meta})
+	s, err := f.Lib.CreateStore(t.Context(), "Team", &memory.StoreOptions{Actor: author.Actor, Metadata: meta})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for id, want := range map[string]int{s.ID: 1, f.Info().ID: 0} {
 		n := 0
-		for c, err := range f.log.Commits(t.Context(), id, 0) {
+		for c, err := range f.Log.Commits(t.Context(), id, 0) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestCreation(t *testing.T) {
 		t.Errorf("it is %+v", s)
 	}
 	tooMany := map[string]string{"": "x"}
-	if _, err := f.lib.CreateStore(t.Context(), "bad", &memory.StoreOptions{Metadata: tooMany}); !errors.Is(err, memory.ErrBadLimits) {
+	if _, err := f.Lib.CreateStore(t.Context(), "bad", &memory.StoreOptions{Metadata: tooMany}); !errors.Is(err, memory.ErrBadLimits) {
 		t.Errorf("metadata without a key ended with %v, want ErrBadLimits", err)
 	}
 }

@@ -14,16 +14,16 @@ import (
 func TestDirectoriesAreNoMemories(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, path := range []string{"/d/", "/empty/", "/empty/in/", "/full/"} {
-		_, err := f.log.Commit(t.Context(), f.Info().ID, &versionlog.Proposal{Key: versionlog.NewKey(), Changes: []versionlog.Change{
+		_, err := f.Log.Commit(t.Context(), f.Info().ID, &versionlog.Proposal{Key: versionlog.NewKey(), Changes: []versionlog.Change{
 			{Action: versionlog.MakeDir, Path: path, Expect: versionlog.ExpectAny()},
 		}})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	f.write("/full/x", "1", versionlog.ExpectAny())
-	f.write("/full/y", "1", versionlog.ExpectAny())
-	f.write("/z", "1", versionlog.ExpectAny())
+	f.Put("/full/x", "1", versionlog.ExpectAny())
+	f.Put("/full/y", "1", versionlog.ExpectAny())
+	f.Put("/z", "1", versionlog.ExpectAny())
 	paths := func(seq func(func(versionlog.Version, error) bool)) (paths []string) {
 		t.Helper()
 		for v, err := range seq {
@@ -75,11 +75,11 @@ func TestMakeDir(t *testing.T) {
 	if again, err := f.MakeDir(ctx, "/café", versionlog.ExpectAny(), nil); err != nil || again != made {
 		t.Errorf("where it may be: %+v, %v", again, err)
 	}
-	f.write("/implied/x", "1", versionlog.ExpectAny())
+	f.Put("/implied/x", "1", versionlog.ExpectAny())
 	if v, err := f.MakeDir(ctx, "/implied", versionlog.ExpectAny(), nil); err != nil || v.ID != "" {
 		t.Errorf("one that a memory implies: %+v, %v", v, err)
 	}
-	f.write("/café/a", "1", versionlog.ExpectAny())
+	f.Put("/café/a", "1", versionlog.ExpectAny())
 	_, err = f.MakeDir(ctx, "/café/in", versionlog.ExpectAbsent(), nil)
 	must(err)
 	if _, err := f.RemoveDir(ctx, "/café", nil); !errors.Is(err, versionlog.ErrOverlap) {

@@ -136,5 +136,5 @@ func (e *ChangeError) Unwrap() error { return e.Err }
 // IsFinal reports whether a commit that ended with err is certainly not in the log.
 func IsFinal(err error) bool { return errkind.Of(err).Final() || errors.Is(err, ErrUntried) }
 
-// isLost reports whether err says that the store does not have a content that it should.
-func isLost(err error) bool { return errors.Is(err, cas.ErrNotFound) || errors.Is(err, cas.ErrCorrupt) }
+// IsLost reports whether err says that the store does not have a content that it should.
+func IsLost(err error) bool { return errors.Is(err, cas.ErrNotFound) || errors.Is(err, cas.ErrCorrupt) }

@@ -7,6 +7,7 @@ import (
 	"mneme/cache"
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/forget"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
@@ -56,7 +57,7 @@ func TestBlobsAreFresh(t *testing.T) {
 		}
 	}
 	for text, v := range map[string]versionlog.Version{"canary": first, "other canary": second} {
-		if _, err := st.Redact(ctx, []string{v.ID}, "a test"); err != nil {
+		if _, err := forget.Redact(ctx, nil, st, &forget.Request{Versions: []string{v.ID}, Reason: "a test"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := get(text); !errors.Is(err, cas.ErrNotFound) {

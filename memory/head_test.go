@@ -21,7 +21,7 @@ func TestHeadIsSmall(t *testing.T) {
 		t.Errorf("a head has %d bytes, want at most 112", size)
 	}
 	f := newFixture(t, nil)
-	v := f.write("/a", "text", versionlog.ExpectAbsent())
+	v := f.Put("/a", "text", versionlog.ExpectAbsent())
 	if n := testing.AllocsPerRun(100, func() { memory.NewHead(&v) }); n != 1 {
 		t.Errorf("the head of a version that a log has made takes %v allocations, want 1", n)
 	}

@@ -391,7 +391,7 @@ type Author struct {
 }
 
 // isAgent reports whether a session writes, be it by itself or with the key of others.
-func isAgent(a versionlog.Actor, session string) bool {
+func IsAgent(a versionlog.Actor, session string) bool {
 	return a.Kind == versionlog.ActorSession || session != "" && a.Kind != versionlog.ActorUser
 }
 

@@ -44,18 +44,18 @@ func (h *heard) want(t *testing.T, want ...string) {
 func TestWitnessHears(t *testing.T) {
 	f := newFixture(t, nil)
 	h := &heard{refuse: true}
-	f.lib.SetWitness(h)
+	f.Lib.SetWitness(h)
 	id := f.Info().ID
-	if _, err := f.lib.Open(t.Context(), id, author); !errors.Is(err, versionlog.ErrRewritten) {
+	if _, err := f.Lib.Open(t.Context(), id, author); !errors.Is(err, versionlog.ErrRewritten) {
 		t.Errorf("open: %v, want ErrRewritten", err)
 	}
 	h.want(t, "check notes")
-	reader, err := f.lib.Open(t.Context(), id, nil)
+	reader, err := f.Lib.Open(t.Context(), id, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.refuse = false
-	st, err := f.lib.Open(t.Context(), id, author)
+	st, err := f.Lib.Open(t.Context(), id, author)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,17 +88,17 @@ func TestWitnessHears(t *testing.T) {
 	follow(st)
 	h.want(t, "saw 1 true")
 	bytes := int64(7)
-	if _, err := f.lib.UpdateStore(t.Context(), id, versionlog.StoreUpdate{QuotaBytes: &bytes}, author.Actor); err != nil {
+	if _, err := f.Lib.UpdateStore(t.Context(), id, versionlog.StoreUpdate{QuotaBytes: &bytes}, author.Actor); err != nil {
 		t.Fatal(err)
 	}
 	h.want(t, "check notes", "saw 3 true")
 	h.refuse = true
-	_, err = f.lib.UpdateStore(t.Context(), id, versionlog.StoreUpdate{QuotaBytes: &bytes}, author.Actor)
-	if archiving := f.lib.ArchiveStore(t.Context(), id, author.Actor); !errors.Is(err, versionlog.ErrRewritten) || !errors.Is(archiving, versionlog.ErrRewritten) {
+	_, err = f.Lib.UpdateStore(t.Context(), id, versionlog.StoreUpdate{QuotaBytes: &bytes}, author.Actor)
+	if archiving := f.Lib.ArchiveStore(t.Context(), id, author.Actor); !errors.Is(err, versionlog.ErrRewritten) || !errors.Is(archiving, versionlog.ErrRewritten) {
 		t.Errorf("update: %v, archive: %v, want ErrRewritten", err, archiving)
 	}
 	h.want(t, "check notes", "check notes")
-	if err := f.lib.DeleteStore(t.Context(), id); err != nil {
+	if err := f.Lib.DeleteStore(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	h.want(t, "forget")
@@ -110,14 +110,14 @@ func TestFindStoreByItsNewName(t *testing.T) {
 	f := newFixture(t, nil)
 	id := f.Info().ID
 	for _, name := range []string{"メモ", "Team Notes", "+", "notes"} {
-		if _, err := f.lib.UpdateStore(t.Context(), id, versionlog.StoreUpdate{Name: &name}, author.Actor); err != nil {
+		if _, err := f.Lib.UpdateStore(t.Context(), id, versionlog.StoreUpdate{Name: &name}, author.Actor); err != nil {
 			t.Fatal(err)
 		}
-		if s, err := f.lib.FindStore(t.Context(), name); err != nil || s.ID != id {
+		if s, err := f.Lib.FindStore(t.Context(), name); err != nil || s.ID != id {
 			t.Errorf("by the name %q: %v, %v", name, s.ID, err)
 		}
 	}
-	if _, err := f.lib.FindStore(t.Context(), "メモ"); !errors.Is(err, memory.ErrBadName) {
+	if _, err := f.Lib.FindStore(t.Context(), "メモ"); !errors.Is(err, memory.ErrBadName) {
 		t.Errorf("by the name that it has no longer: %v, want ErrBadName", err)
 	}
 }
@@ -127,7 +127,7 @@ func TestLongSlug(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, name := range []string{strings.Repeat("x", memory.MaxStoreName), strings.Repeat("x-", memory.MaxStoreName/2)} {
 		for range 2 {
-			s, err := f.lib.CreateStore(t.Context(), name, &memory.StoreOptions{AnySlug: true})
+			s, err := f.Lib.CreateStore(t.Context(), name, &memory.StoreOptions{AnySlug: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,83 +10,26 @@ import (
 	"testing"
 
 	"mneme/cas"
-	"mneme/cas/memcas"
+	"mneme/history"
+	"mneme/internal/testing/memtest"
 	"mneme/memory"
 	"mneme/versionlog"
-	"mneme/versionlog/memlog"
 )
 
-// fixture is a library in memory with one store.
-type fixture struct {
-	t     *testing.T
-	log   *memlog.Log
-	lib   *memory.Library
-	blobs map[string]*memcas.Store
-	*memory.Store
-}
-
-var author = memory.SessionAuthor("sesn_1")
+// fixture has further methods in this package.
+type fixture struct{ *memtest.Fixture }
 
 func newFixture(t *testing.T, opts *memory.StoreOptions) *fixture {
 	t.Helper()
-	f := &fixture{t: t, log: memlog.New(nil), blobs: map[string]*memcas.Store{}}
-	f.lib = memory.NewLibrary(f.log, func(id string) (cas.Store, error) {
-		if f.blobs[id] == nil {
-			f.blobs[id] = memcas.New()
-		}
-		return f.blobs[id], nil
-	})
-	info, err := f.lib.CreateStore(t.Context(), "notes", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if f.Store, err = f.lib.Open(t.Context(), info.ID, author); err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return &fixture{memtest.New(t, opts)}
 }
 
-func (f *fixture) write(path, text string, expect versionlog.Expectation) versionlog.Version {
-	f.t.Helper()
-	v, err := f.Write(f.t.Context(), path, []byte(text), expect)
-	if err != nil {
-		f.t.Fatalf("write %s: %v", path, err)
-	}
-	return v
-}
-
-func (f *fixture) wantContent(path, want string) versionlog.Version {
-	f.t.Helper()
-	v, data, err := f.Read(f.t.Context(), path)
-	if err != nil || string(data) != want {
-		f.t.Errorf("read %s: %q, %v; want %q", path, data, err, want)
-	}
-	return v
-}
-
-func (f *fixture) history(path string) string {
-	f.t.Helper()
-	var ops []string
-	for v, err := range f.History(f.t.Context(), path) {
-		if err != nil {
-			f.t.Fatalf("history of %s: %v", path, err)
-		}
-		ops = append(ops, string(v.Op))
-	}
-	return strings.Join(ops, " ")
-}
-
-func (f *fixture) wantHistory(path, want string) {
-	f.t.Helper()
-	if got := f.history(path); got != want {
-		f.t.Errorf("history of %s, newest first: %s; want %s", path, got, want)
-	}
-}
+var author, person = memtest.Author, memtest.Person
 
 func TestWriteUnderExpectation(t *testing.T) {
 	f := newFixture(t, nil)
-	v1 := f.write("/a", "one", versionlog.ExpectAbsent())
-	v2 := f.write("/a", "two", versionlog.ExpectVersion(v1.ID))
+	v1 := f.Put("/a", "one", versionlog.ExpectAbsent())
+	v2 := f.Put("/a", "two", versionlog.ExpectVersion(v1.ID))
 	if v2.Parent != v1.ID || v2.MemoryID != v1.MemoryID || v2.Op != versionlog.OpModified || v2.Actor != author.Actor || v2.Session != "sesn_1" {
 		t.Errorf("second version: %+v, after %+v", v2, v1)
 	}
@@ -95,17 +38,17 @@ func TestWriteUnderExpectation(t *testing.T) {
 	if !errors.As(err, &conflict) || conflict.Conflicts[0].Head.ID != v2.ID {
 		t.Errorf("stale write: %v, want a conflict that carries %s", err, v2.ID)
 	}
-	f.wantContent("/a", "two")
-	f.wantHistory("/a", "modified created")
+	f.WantContent("/a", "two")
+	f.WantHistory("/a", "modified created")
 }
 
 func TestSameContentIsNoVersion(t *testing.T) {
 	f := newFixture(t, nil)
-	v1 := f.write("/a", "one", versionlog.ExpectAbsent())
-	if v := f.write("/a", "one", versionlog.ExpectVersion("memver_other")); v.ID != v1.ID {
+	v1 := f.Put("/a", "one", versionlog.ExpectAbsent())
+	if v := f.Put("/a", "one", versionlog.ExpectVersion("memver_other")); v.ID != v1.ID {
 		t.Errorf("writing what is there made version %+v", v)
 	}
-	f.wantHistory("/a", "created")
+	f.WantHistory("/a", "created")
 	if _, err := f.Write(t.Context(), "/a", []byte("one"), versionlog.ExpectAbsent()); !errors.Is(err, versionlog.ErrConflict) {
 		t.Errorf("creating what is there: %v, want a conflict", err)
 	}
@@ -113,8 +56,8 @@ func TestSameContentIsNoVersion(t *testing.T) {
 
 func TestPathsAreCanonical(t *testing.T) {
 	f := newFixture(t, nil)
-	f.write("/cafe\u0301", "x", versionlog.ExpectAbsent())
-	f.wantContent("/caf\u00e9", "x")
+	f.Put("/cafe\u0301", "x", versionlog.ExpectAbsent())
+	f.WantContent("/caf\u00e9", "x")
 	for _, bad := range []string{"a", "/a/../b", "/\xff", "/.mneme/x"} {
 		if _, err := f.Write(t.Context(), bad, nil, versionlog.ExpectAny()); err == nil {
 			t.Errorf("write to %q succeeded", bad)
@@ -125,7 +68,7 @@ func TestPathsAreCanonical(t *testing.T) {
 func TestLimits(t *testing.T) {
 	f := newFixture(t, nil)
 	at := bytes.Repeat([]byte("x"), memory.DefaultMaxMemoryBytes)
-	f.write("/full", string(at), versionlog.ExpectAbsent())
+	f.Put("/full", string(at), versionlog.ExpectAbsent())
 	_, err := f.Write(t.Context(), "/full", append(at, 'x'), versionlog.ExpectAny())
 	var size *memory.SizeError
 	if !errors.As(err, &size) || size.Size != 102401 || size.Limit != 102400 {
@@ -140,7 +83,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("refused content left a head: %v", err)
 	}
 	wide := newFixture(t, &memory.StoreOptions{MaxMemoryBytes: 200000, Content: versionlog.ContentAny})
-	wide.write("/bin", "\xff"+string(at), versionlog.ExpectAbsent())
+	wide.Put("/bin", "\xff"+string(at), versionlog.ExpectAbsent())
 }
 
 func TestStoreNames(t *testing.T) {
@@ -148,33 +91,33 @@ func TestStoreNames(t *testing.T) {
 	for name, slug := range map[string]string{
 		"Demo Memory": "demo-memory", "a": "a", "  x--y  ": "x-y", "Team's notes (2026)": "team-s-notes-2026", "日本 tips": "tips", "été2": "t-2",
 	} {
-		s, err := f.lib.CreateStore(t.Context(), name, nil)
+		s, err := f.Lib.CreateStore(t.Context(), name, nil)
 		if err != nil || s.Slug != slug || s.Name != name {
 			t.Errorf("create %q: %q, %v; want %q", name, s.Slug, err, slug)
 			continue
 		}
 		for _, ref := range []string{s.ID, s.Slug, s.Name} {
-			if found, err := f.lib.FindStore(t.Context(), ref); err != nil || found.ID != s.ID {
+			if found, err := f.Lib.FindStore(t.Context(), ref); err != nil || found.ID != s.ID {
 				t.Errorf("find %q: %+v, %v", ref, found, err)
 			}
 		}
-		if err := f.lib.DeleteStore(t.Context(), s.ID); err != nil {
+		if err := f.Lib.DeleteStore(t.Context(), s.ID); err != nil {
 			t.Errorf("delete %q: %v", name, err)
 		}
 	}
 	for _, bad := range []string{"", "日本", "---", "a\x00b", "a\u202eb", "\xff", strings.Repeat("x", 256)} {
-		if _, err := f.lib.CreateStore(t.Context(), bad, nil); !errors.Is(err, memory.ErrBadName) {
+		if _, err := f.Lib.CreateStore(t.Context(), bad, nil); !errors.Is(err, memory.ErrBadName) {
 			t.Errorf("create %q: %v, want ErrBadName", bad, err)
 		}
 	}
-	if _, err := f.lib.CreateStore(t.Context(), "NOTES", nil); !errors.Is(err, versionlog.ErrExists) {
+	if _, err := f.Lib.CreateStore(t.Context(), "NOTES", nil); !errors.Is(err, versionlog.ErrExists) {
 		t.Errorf("a second store with the slug notes: %v, want ErrExists", err)
 	}
-	if _, err := f.lib.FindStore(t.Context(), "n-o-t-e-s"); !errors.Is(err, versionlog.ErrNotFound) {
+	if _, err := f.Lib.FindStore(t.Context(), "n-o-t-e-s"); !errors.Is(err, versionlog.ErrNotFound) {
 		t.Errorf("find: %v, want ErrNotFound", err)
 	}
 	for _, o := range []memory.StoreOptions{{MaxMemoryBytes: -1}, {MaxMemoryBytes: 1 << 40}, {Content: "html"}, {Description: strings.Repeat("x", 1025)}} {
-		if _, err := f.lib.CreateStore(t.Context(), "x", &o); !errors.Is(err, memory.ErrBadLimits) {
+		if _, err := f.Lib.CreateStore(t.Context(), "x", &o); !errors.Is(err, memory.ErrBadLimits) {
 			t.Errorf("create with %+v: %v, want ErrBadLimits", o, err)
 		}
 	}
@@ -182,18 +125,18 @@ func TestStoreNames(t *testing.T) {
 
 func TestRenameMovesTrees(t *testing.T) {
 	f := newFixture(t, nil)
-	a := f.write("/d/a", "a", versionlog.ExpectAbsent())
-	f.write("/d/e/b", "b", versionlog.ExpectAbsent())
-	f.write("/dx", "other", versionlog.ExpectAbsent())
+	a := f.Put("/d/a", "a", versionlog.ExpectAbsent())
+	f.Put("/d/e/b", "b", versionlog.ExpectAbsent())
+	f.Put("/dx", "other", versionlog.ExpectAbsent())
 	c, err := f.Rename(t.Context(), "/d", "/new/place", nil)
 	if err != nil || len(c.Versions) != 2 {
 		t.Fatalf("rename: %+v, %v; want two versions in one commit", c, err)
 	}
-	if v := f.wantContent("/new/place/a", "a"); v.MemoryID != a.MemoryID || v.From != "/d/a" {
+	if v := f.WantContent("/new/place/a", "a"); v.MemoryID != a.MemoryID || v.From != "/d/a" {
 		t.Errorf("renamed: %+v", v)
 	}
-	f.wantContent("/new/place/e/b", "b")
-	f.wantContent("/dx", "other")
+	f.WantContent("/new/place/e/b", "b")
+	f.WantContent("/dx", "other")
 	if _, err := f.Rename(t.Context(), "/d", "/x", nil); !errors.Is(err, versionlog.ErrNotFound) {
 		t.Errorf("rename of nothing: %v", err)
 	}
@@ -210,8 +153,8 @@ func TestRenameMovesTrees(t *testing.T) {
 
 func TestRestore(t *testing.T) {
 	f := newFixture(t, nil)
-	v1 := f.write("/a", "one", versionlog.ExpectAbsent())
-	v2 := f.write("/a", "two", versionlog.ExpectAny())
+	v1 := f.Put("/a", "one", versionlog.ExpectAbsent())
+	v2 := f.Put("/a", "two", versionlog.ExpectAny())
 	r, err := f.Restore(t.Context(), "/a", v1)
 	if err != nil || r.Digest != v1.Digest || r.Parent != v2.ID || r.Message != "restore "+v1.ID {
 		t.Errorf("restore: %+v, %v", r, err)
@@ -231,13 +174,13 @@ func TestRestore(t *testing.T) {
 	if err != nil || back.MemoryID != v1.MemoryID || back.Parent != gone.ID || back.Op != versionlog.OpCreated {
 		t.Errorf("restore of a deleted memory: %+v, %v", back, err)
 	}
-	f.wantContent("/a", "two")
-	f.wantHistory("/a", "created deleted modified modified created")
+	f.WantContent("/a", "two")
+	f.WantHistory("/a", "created deleted modified modified created")
 }
 
 func TestRestoreAtAnOldPath(t *testing.T) {
 	f := newFixture(t, nil)
-	v1 := f.write("/a", "one", versionlog.ExpectAbsent())
+	v1 := f.Put("/a", "one", versionlog.ExpectAbsent())
 	if _, err := f.Rename(t.Context(), "/a", "/b", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -245,16 +188,16 @@ func TestRestoreAtAnOldPath(t *testing.T) {
 	if err != nil || v.MemoryID == v1.MemoryID {
 		t.Errorf("restore where the memory was: %+v, %v; want a memory of its own, the first one lives on at /b", v, err)
 	}
-	f.wantContent("/b", "one")
+	f.WantContent("/b", "one")
 }
 
 func TestResolve(t *testing.T) {
 	f := newFixture(t, nil)
-	v1 := f.write("/a", "one", versionlog.ExpectAbsent())
-	other := f.write("/b", "other", versionlog.ExpectAbsent())
-	v2 := f.write("/a", "two", versionlog.ExpectAny())
+	v1 := f.Put("/a", "one", versionlog.ExpectAbsent())
+	other := f.Put("/b", "other", versionlog.ExpectAbsent())
+	v2 := f.Put("/a", "two", versionlog.ExpectAny())
 	for ref, want := range map[string]string{v1.ID: v1.ID, v2.ID: v2.ID, "1": v1.ID, "3": v2.ID} {
-		if v, err := f.Resolve(t.Context(), "/a", ref); err != nil || v.ID != want {
+		if v, err := history.Resolve(t.Context(), f.Store, "/a", ref); err != nil || v.ID != want {
 			t.Errorf("resolve %s: %s, %v; want %s", ref, v.ID, err, want)
 		}
 	}
@@ -267,44 +210,44 @@ func TestResolve(t *testing.T) {
 		"": memory.ErrBadVersion, "v1": memory.ErrBadVersion, "memver_x": memory.ErrBadVersion, "-1": memory.ErrBadVersion,
 		forged: versionlog.ErrNotFound,
 	} {
-		if v, err := f.Resolve(t.Context(), "/a", ref); !errors.Is(err, want) {
+		if v, err := history.Resolve(t.Context(), f.Store, "/a", ref); !errors.Is(err, want) {
 			t.Errorf("resolve %q: %s, %v; want %v", ref, v.ID, err, want)
 		}
 	}
-	if s, v, err := f.lib.FindVersion(t.Context(), v1.ID); err != nil || v.ID != v1.ID || s.Slug != "notes" {
+	if s, v, err := f.Lib.FindVersion(t.Context(), v1.ID); err != nil || v.ID != v1.ID || s.Slug != "notes" {
 		t.Errorf("find version: %v, %v, %v", s, v, err)
 	}
 }
 
 func TestResolveEarlierMemoryOfThePath(t *testing.T) {
 	f := newFixture(t, nil)
-	v1 := f.write("/a", "one", versionlog.ExpectAbsent())
+	v1 := f.Put("/a", "one", versionlog.ExpectAbsent())
 	if _, err := f.Remove(t.Context(), "/a", versionlog.ExpectExists()); err != nil {
 		t.Fatal(err)
 	}
-	f.write("/a", "another", versionlog.ExpectAbsent())
-	if v, err := f.Resolve(t.Context(), "/a", v1.ID); err != nil || v.ID != v1.ID {
+	f.Put("/a", "another", versionlog.ExpectAbsent())
+	if v, err := history.Resolve(t.Context(), f.Store, "/a", v1.ID); err != nil || v.ID != v1.ID {
 		t.Errorf("resolve a version of the memory that was at the path before: %s, %v", v.ID, err)
 	}
 }
 
 func TestReadOnlyAndArchived(t *testing.T) {
 	f := newFixture(t, nil)
-	f.write("/a", "one", versionlog.ExpectAbsent())
-	ro, err := f.lib.Open(t.Context(), f.Info().ID, nil)
+	f.Put("/a", "one", versionlog.ExpectAbsent())
+	ro, err := f.Lib.Open(t.Context(), f.Info().ID, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ro.Write(t.Context(), "/a", []byte("x"), versionlog.ExpectAny()); !errors.Is(err, memory.ErrReadOnly) {
 		t.Errorf("write to a read-only store: %v", err)
 	}
-	if err := f.lib.ArchiveStore(t.Context(), f.Info().ID, author.Actor); err != nil {
+	if err := f.Lib.ArchiveStore(t.Context(), f.Info().ID, author.Actor); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Write(t.Context(), "/a", []byte("x"), versionlog.ExpectAny()); !errors.Is(err, versionlog.ErrArchived) {
 		t.Errorf("write to an archived store: %v", err)
 	}
-	f.wantContent("/a", "one")
+	f.WantContent("/a", "one")
 	if _, err := f.Remove(t.Context(), "/a", versionlog.ExpectExists()); err != nil {
 		t.Errorf("removal from an archived store: %v", err)
 	}
@@ -312,8 +255,8 @@ func TestReadOnlyAndArchived(t *testing.T) {
 
 func TestLostBlobsAreErrors(t *testing.T) {
 	f := newFixture(t, nil)
-	v := f.write("/a", "one", versionlog.ExpectAbsent())
-	blobs := f.blobs[f.Info().ID]
+	v := f.Put("/a", "one", versionlog.ExpectAbsent())
+	blobs := f.Blobs[f.Info().ID]
 	blobs.Corrupt(v.Digest, []byte("two"))
 	if _, data, err := f.Read(t.Context(), "/a"); !errors.Is(err, cas.ErrCorrupt) || data != nil {
 		t.Errorf("read of a changed blob: %q, %v", data, err)
@@ -328,15 +271,15 @@ func TestLostBlobsAreErrors(t *testing.T) {
 
 func TestDeleteStoreErasesBlobs(t *testing.T) {
 	f := newFixture(t, nil)
-	f.write("/a", "secret", versionlog.ExpectAbsent())
+	f.Put("/a", "secret", versionlog.ExpectAbsent())
 	id := f.Info().ID
-	if err := f.lib.DeleteStore(t.Context(), id); err != nil {
+	if err := f.Lib.DeleteStore(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	for d := range f.blobs[id].List(t.Context()) {
+	for d := range f.Blobs[id].List(t.Context()) {
 		t.Errorf("blob %v outlived its store", d)
 	}
-	if _, err := f.lib.Open(t.Context(), id, nil); !errors.Is(err, versionlog.ErrNotFound) {
+	if _, err := f.Lib.Open(t.Context(), id, nil); !errors.Is(err, versionlog.ErrNotFound) {
 		t.Errorf("open: %v", err)
 	}
 }
@@ -351,7 +294,7 @@ func TestFollow(t *testing.T) {
 }
 
 func testFollow(t *testing.T, f *fixture) {
-	f.write("/before", "x", versionlog.ExpectAbsent())
+	f.Put("/before", "x", versionlog.ExpectAbsent())
 	begin, err := f.Tip(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -384,14 +327,14 @@ func testFollow(t *testing.T, f *fixture) {
 }
 
 func TestDiff(t *testing.T) {
-	if d := memory.Diff("a", "b", []byte("x\n"), []byte("x\n")); d != "" {
+	if d := history.Diff("a", "b", []byte("x\n"), []byte("x\n")); d != "" {
 		t.Errorf("equal content differs: %s", d)
 	}
 	want := "--- a\n+++ b\n@@ -1,2 +1,2 @@\n one\n-two\n+TWO\n"
-	if d := memory.Diff("a", "b", []byte("one\ntwo\n"), []byte("one\nTWO\n")); d != want {
+	if d := history.Diff("a", "b", []byte("one\ntwo\n"), []byte("one\nTWO\n")); d != want {
 		t.Errorf("diff: %q, want %q", d, want)
 	}
-	if d := memory.Diff("a", "b", []byte("x"), []byte("\x00")); !strings.Contains(d, "Binary") {
+	if d := history.Diff("a", "b", []byte("x"), []byte("\x00")); !strings.Contains(d, "Binary") {
 		t.Errorf("binary diff: %q", d)
 	}
 }
@@ -399,11 +342,11 @@ func TestDiff(t *testing.T) {
 // hideNext opens the fixture's store on a log that only has the methods of
 // versionlog.Log.
 func (f *fixture) hideNext() {
-	f.t.Helper()
-	lib := memory.NewLibrary(struct{ versionlog.Log }{f.log}, func(id string) (cas.Store, error) { return f.blobs[id], nil })
+	f.T.Helper()
+	lib := memory.NewLibrary(struct{ versionlog.Log }{f.Log}, func(id string) (cas.Store, error) { return f.Blobs[id], nil })
 	var err error
-	if f.Store, err = lib.Open(f.t.Context(), f.Info().ID, author); err != nil {
-		f.t.Fatal(err)
+	if f.Store, err = lib.Open(f.T.Context(), f.Info().ID, author); err != nil {
+		f.T.Fatal(err)
 	}
 }
 
@@ -412,33 +355,33 @@ func (f *fixture) hideNext() {
 // restored.
 func TestHistoryOfPath(t *testing.T) {
 	f := newFixture(t, nil)
-	first := f.write("/a", "one", versionlog.ExpectAbsent())
-	f.write("/a", "two", versionlog.ExpectAny())
+	first := f.Put("/a", "one", versionlog.ExpectAbsent())
+	f.Put("/a", "two", versionlog.ExpectAny())
 	for _, text := range []string{"three", "four"} {
 		if _, err := f.Rename(t.Context(), "/a", "/a.bck", nil); err != nil {
 			t.Fatal(err)
 		}
-		saved := f.write("/a", text, versionlog.ExpectAbsent())
-		if before, ok, err := f.Replaced(t.Context(), "/a", saved); err != nil || !ok || before.From != "/a" {
+		saved := f.Put("/a", text, versionlog.ExpectAbsent())
+		if before, ok, err := history.Replaced(t.Context(), f.Store, "/a", saved); err != nil || !ok || before.From != "/a" {
 			t.Errorf("%s took the place of %+v, %v, %v", text, before, ok, err)
 		}
 		if _, err := f.Remove(t.Context(), "/a.bck", versionlog.ExpectExists()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f.wantHistory("/a", "created renamed created renamed modified created")
-	f.wantHistory("/a.bck", "deleted renamed deleted created renamed")
-	if v, err := f.Resolve(t.Context(), "/a", "1"); err != nil || v.ID != first.ID {
+	f.WantHistory("/a", "created renamed created renamed modified created")
+	f.WantHistory("/a.bck", "deleted renamed deleted created renamed")
+	if v, err := history.Resolve(t.Context(), f.Store, "/a", "1"); err != nil || v.ID != first.ID {
 		t.Errorf("resolve 1: %+v, %v", v, err)
 	}
-	renamed, err := f.Resolve(t.Context(), "/a", "3")
+	renamed, err := history.Resolve(t.Context(), f.Store, "/a", "3")
 	if err != nil || renamed.Op != versionlog.OpRenamed {
 		t.Errorf("resolve 3: %+v, %v", renamed, err)
 	}
-	if v, err := f.Resolve(t.Context(), "/a", renamed.ID); err != nil || v.ID != renamed.ID {
+	if v, err := history.Resolve(t.Context(), f.Store, "/a", renamed.ID); err != nil || v.ID != renamed.ID {
 		t.Errorf("resolve %s: %+v, %v", renamed.ID, v, err)
 	}
-	if v, err := f.Resolve(t.Context(), "/a", "5"); !errors.Is(err, versionlog.ErrNotFound) {
+	if v, err := history.Resolve(t.Context(), f.Store, "/a", "5"); !errors.Is(err, versionlog.ErrNotFound) {
 		t.Errorf("resolve the deletion of /a.bck: %+v, %v", v, err)
 	}
 	head, err := f.Head(t.Context(), "/a")
@@ -454,9 +397,9 @@ func TestHistoryOfPath(t *testing.T) {
 	if v, err := f.Restore(t.Context(), "/a", first); err != nil || v.MemoryID != first.MemoryID {
 		t.Errorf("restore at the path that is free: %+v, %v; want the old memory back", v, err)
 	}
-	f.wantHistory("/a", "created deleted modified created renamed deleted created renamed modified created")
-	made := f.write("/b", "b", versionlog.ExpectAbsent())
-	if before, ok, err := f.Replaced(t.Context(), "/b", made); err != nil || ok {
+	f.WantHistory("/a", "created deleted modified created renamed deleted created renamed modified created")
+	made := f.Put("/b", "b", versionlog.ExpectAbsent())
+	if before, ok, err := history.Replaced(t.Context(), f.Store, "/b", made); err != nil || ok {
 		t.Errorf("a new memory took the place of %+v, %v", before, err)
 	}
 }
@@ -471,15 +414,15 @@ func TestHistoryOfPathFollowsMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.write("/x", "elsewhere", versionlog.ExpectAbsent()) // 1
-	f.write("/a", "other", versionlog.ExpectAbsent())
-	f.write("/x", "elsewhere still", versionlog.ExpectAny())
+	f.Put("/x", "elsewhere", versionlog.ExpectAbsent()) // 1
+	f.Put("/a", "other", versionlog.ExpectAbsent())
+	f.Put("/x", "elsewhere still", versionlog.ExpectAny())
 	rename("/a", "/b")
-	f.write("/b", "what it became", versionlog.ExpectAny()) // 5: not of /a
+	f.Put("/b", "what it became", versionlog.ExpectAny()) // 5: not of /a
 	rename("/x", "/a")
-	f.write("/a", "here", versionlog.ExpectAny()) // 7
+	f.Put("/a", "here", versionlog.ExpectAny()) // 7
 	var seqs []uint64
-	for v, err := range f.History(t.Context(), "/a") {
+	for v, err := range history.Versions(t.Context(), f.Store, "/a") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -489,7 +432,7 @@ func TestHistoryOfPathFollowsMemory(t *testing.T) {
 		t.Errorf("the history of /a has %v, want %v", seqs, want)
 	}
 	for ref, want := range map[string]bool{"1": true, "3": true, "4": true, "5": false} {
-		if v, err := f.Resolve(t.Context(), "/a", ref); (err == nil) != want {
+		if v, err := history.Resolve(t.Context(), f.Store, "/a", ref); (err == nil) != want {
 			t.Errorf("resolve %s: %+v, %v", ref, v, err)
 		}
 	}

@@ -3,6 +3,7 @@ package memory
 import (
 	"bytes"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/aymanbagabas/go-udiff"
 )
@@ -46,3 +47,7 @@ func lineEdits(a, b []byte) []udiff.Edit {
 	}
 	return edits
 }
+
+// IsText reports whether a content is UTF-8 without zero bytes, which can be shown and merged by
+// lines.
+func IsText(data []byte) bool { return utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -31,7 +32,7 @@ var spelled = []string{
 // whatever way a memory comes there.
 func TestNewNames(t *testing.T) {
 	f := newFixture(t, nil)
-	f.write("/from", "x", versionlog.ExpectAny())
+	f.Put("/from", "x", versionlog.ExpectAny())
 	for _, name := range slices.Concat(unseen, blank) {
 		for _, path := range []string{"/" + name, "/dir/" + name + "/x"} {
 			if v, err := f.Write(t.Context(), path, []byte("x"), versionlog.ExpectAny()); !errors.Is(err, memory.ErrBadPath) {
@@ -43,7 +44,7 @@ func TestNewNames(t *testing.T) {
 		}
 	}
 	for _, name := range unseen {
-		if _, err := f.lib.CreateStore(t.Context(), "store "+name, nil); !errors.Is(err, memory.ErrBadName) {
+		if _, err := f.Lib.CreateStore(t.Context(), "store "+name, nil); !errors.Is(err, memory.ErrBadName) {
 			t.Errorf("store %q: %v, want ErrBadName", name, err)
 		}
 	}
@@ -60,19 +61,19 @@ func TestNamesFromBeforeTheRule(t *testing.T) {
 	f := newFixture(t, nil)
 	const path = "/d/a\u3164"
 	p := &versionlog.Proposal{Key: versionlog.NewKey(), Actor: author.Actor}
-	first := f.write("/seed", "one", versionlog.ExpectAny())
+	first := f.Put("/seed", "one", versionlog.ExpectAny())
 	p.Changes = []versionlog.Change{{Action: versionlog.Put, Path: path, Digest: first.Digest, Size: first.Size, Expect: versionlog.ExpectAbsent()}}
-	if _, err := f.log.Commit(t.Context(), f.Info().ID, p); err != nil {
+	if _, err := f.Log.Commit(t.Context(), f.Info().ID, p); err != nil {
 		t.Fatal(err)
 	}
-	id := f.wantContent(path, "one").MemoryID
-	if v := f.write(path, "two", versionlog.ExpectAny()); v.MemoryID != id {
+	id := f.WantContent(path, "one").MemoryID
+	if v := f.Put(path, "two", versionlog.ExpectAny()); v.MemoryID != id {
 		t.Errorf("written anew as %s, was %s", v.MemoryID, id)
 	}
 	if _, err := f.Rename(t.Context(), "/d", "/e", nil); err != nil {
 		t.Fatal(err)
 	}
-	two := f.wantContent("/e/a\u3164", "two")
+	two := f.WantContent("/e/a\u3164", "two")
 	if _, err := f.Remove(t.Context(), two.Path, versionlog.ExpectAny()); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func TestNamesFromBeforeTheRule(t *testing.T) {
 
 // Restore restores a version at a path.
 func (f *fixture) Restore(ctx context.Context, path string, v versionlog.Version) (versionlog.Version, error) {
-	c, err := f.Restoring(ctx, path, v)
+	c, err := history.Restoring(ctx, f.Store, path, v)
 	if err != nil {
 		return versionlog.Version{}, err
 	}

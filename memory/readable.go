@@ -10,35 +10,36 @@ import (
 	"mneme/versionlog"
 )
 
-// run is a range of sequence numbers; the zero value is none.
-type run struct {
-	from, to uint64
-	why      string
+// Gap is a range of commits whose records cannot be read, and why; the zero value is none.
+type Gap struct {
+	From, To uint64 // sequence numbers, both among them
+	Why      string
 }
 
-func (r run) String() string {
-	if r.from == r.to {
-		return "commit " + strconv.FormatUint(r.from, 10)
+// String names the commits.
+func (g Gap) String() string {
+	if g.From == g.To {
+		return "commit " + strconv.FormatUint(g.From, 10)
 	}
-	return fmt.Sprintf("commits %d to %d", r.from, r.to)
+	return fmt.Sprintf("commits %d to %d", g.From, g.To)
 }
 
-// extend has the run reach to a number, if that is the next one for the same reason.
-func (r *run) extend(seq uint64, why string) bool {
-	follows := r.from != 0 && r.to == seq-1 && r.why == why
+// Extend has the gap reach to a number, and reports whether that is the next one for the same reason.
+func (g *Gap) Extend(seq uint64, why string) bool {
+	follows := g.From != 0 && g.To == seq-1 && g.Why == why
 	if follows {
-		r.to = seq
+		g.To = seq
 	}
 	return follows
 }
 
-// readable yields the commits up to one, oldest first, and passes over those whose records cannot
+// Readable yields the commits up to one, oldest first, and passes over those whose records cannot
 // be read: lose is called with the number of each, and why.
-func (s *Store) readable(ctx context.Context, to uint64, lose func(seq uint64, why string)) iter.Seq2[*versionlog.Commit, error] {
+func (s *Store) Readable(ctx context.Context, to uint64, lose func(seq uint64, why string)) iter.Seq2[*versionlog.Commit, error] {
 	return readable(ctx, s.log, s.info.ID, 0, to, lose)
 }
 
-// readable is Store.readable of the commits of a log above one. A bad record ends the log's walk, so
+// readable is Store.Readable of the commits of a log above one. A bad record ends the log's walk, so
 // it is begun anew behind it.
 func readable(ctx context.Context, log versionlog.Log, storeID string, after, to uint64, lose func(seq uint64, why string)) iter.Seq2[*versionlog.Commit, error] {
 	return func(yield func(*versionlog.Commit, error) bool) {

@@ -215,7 +215,7 @@ func checkProposed(c *versionlog.Change) error {
 func (s *Store) checkEvent(p *versionlog.Proposal) error {
 	switch p.Event.Kind {
 	case versionlog.EventRedacted, versionlog.EventRetention:
-		if isAgent(p.Actor, p.Session) {
+		if IsAgent(p.Actor, p.Session) {
 			return fmt.Errorf("store %s: %w", s.info.Slug, ErrSessionRedacts)
 		}
 	case versionlog.EventCreated, versionlog.EventUpdated:

@@ -30,7 +30,7 @@ type SecretsFound struct {
 }
 
 const (
-	maxSecrets    = 100    // credentials of one content that are told
+	MaxSecrets    = 100    // credentials of one content that are told
 	maxSecretsMet = 10_000 // that are compared with what was there
 )
 
@@ -83,7 +83,7 @@ func (s *Store) lookForSecrets(ctx context.Context, message string, changes []ve
 	if len(all) > 0 {
 		now, err := s.log.Store(ctx, s.info.ID)
 		if err != nil {
-			return nil, s.wrap(all[0].Path, err)
+			return nil, s.Wrap(all[0].Path, err)
 		}
 		if rule = now.Policy.Secrets; rule == versionlog.SecretsOff {
 			return nil, nil
@@ -104,7 +104,7 @@ func (s *Store) lookForSecrets(ctx context.Context, message string, changes []ve
 		if rule == versionlog.SecretsOff {
 			now, err := s.log.Store(ctx, s.info.ID)
 			if err != nil {
-				return nil, s.wrap(path, err)
+				return nil, s.Wrap(path, err)
 			}
 			if rule = now.Policy.Secrets; rule == versionlog.SecretsOff {
 				return nil, nil
@@ -125,7 +125,7 @@ func (s *Store) lookForSecrets(ctx context.Context, message string, changes []ve
 			if all == nil {
 				first = i
 			}
-			all = append(all, SecretsFound{Path: path, Found: found[:min(len(found), maxSecrets)]})
+			all = append(all, SecretsFound{Path: path, Found: found[:min(len(found), MaxSecrets)]})
 		}
 	}
 	if rule == versionlog.SecretsRefuse && len(all) > 0 && !confirmed {
@@ -138,7 +138,7 @@ func (s *Store) lookForSecrets(ctx context.Context, message string, changes []ve
 // which change is the first of these. A path that is there can be written to again, and what is moved
 // keeps what its path had.
 func (s *Store) secretsInNames(ctx context.Context, message string, changes []versionlog.Change) (all []SecretsFound, first int, err error) {
-	if found := secrets.Find([]byte(message), maxSecrets); len(found) > 0 && len(changes) > 0 {
+	if found := secrets.Find([]byte(message), MaxSecrets); len(found) > 0 && len(changes) > 0 {
 		all = append(all, SecretsFound{Path: mask(changes[0].Path), In: MentionMessage, Found: found})
 	}
 	for i := range changes {
@@ -150,7 +150,7 @@ func (s *Store) secretsInNames(ctx context.Context, message string, changes []ve
 		case versionlog.Rename:
 			path, had = c.To, c.Path
 		}
-		found := slices.DeleteFunc(secrets.Find([]byte(path), maxSecrets), func(f secrets.Finding) bool {
+		found := slices.DeleteFunc(secrets.Find([]byte(path), MaxSecrets), func(f secrets.Finding) bool {
 			return strings.Contains(had, string(f.Value([]byte(path))))
 		})
 		if len(found) == 0 {
@@ -171,7 +171,7 @@ func (s *Store) secretsInNames(ctx context.Context, message string, changes []ve
 
 // mask returns a path without the credentials in it.
 func mask(path string) string {
-	all := secrets.Find([]byte(path), maxSecrets)
+	all := secrets.Find([]byte(path), MaxSecrets)
 	for i := range slices.Backward(all) {
 		f := &all[i]
 		path = path[:f.Offset] + f.Masked + path[f.Offset+f.Length:]
@@ -192,10 +192,10 @@ func CheckSecretsOf(policy versionlog.Policy, path string, content []byte) error
 	if policy.Secrets != versionlog.SecretsRefuse {
 		return nil
 	}
-	if found := secrets.Find([]byte(path), maxSecrets); len(found) > 0 {
+	if found := secrets.Find([]byte(path), MaxSecrets); len(found) > 0 {
 		return &SecretsError{SecretsFound{Path: mask(path), In: MentionPath, Found: found}}
 	}
-	if found := secrets.Find(content, maxSecrets); len(found) > 0 {
+	if found := secrets.Find(content, MaxSecrets); len(found) > 0 {
 		return &SecretsError{SecretsFound{Path: path, Found: found}}
 	}
 	return nil
@@ -207,7 +207,7 @@ func (s *Store) newSecrets(ctx context.Context, path string, data []byte, found 
 	switch {
 	case errors.Is(err, versionlog.ErrNotFound):
 		return found, nil
-	case isLost(err): // there is nothing to compare with
+	case IsLost(err): // there is nothing to compare with
 		return found, nil
 	case err != nil:
 		return nil, err

@@ -65,7 +65,7 @@ func TestSpellings(t *testing.T) {
 	batch(memory.Change{Action: versionlog.MakeDir, Path: "/" + nfc + "/", Spelling: "/" + nfd + "/", Expect: versionlog.ExpectAbsent()},
 		put("/"+nfc+"/"+nfc, "/"+nfd+"/"+nfd, "1"), put("/"+nfc+"/x", "/"+nfc+"/x", "1"))
 	check("/"+nfd+"/", "/"+nfd+"/"+nfd, "")
-	f.write("/"+nfc+"/"+nfc, "2", versionlog.ExpectAny())
+	f.Put("/"+nfc+"/"+nfc, "2", versionlog.ExpectAny())
 	check("/"+nfd+"/", "/"+nfd+"/"+nfd, "")
 
 	rename := func(from, to string) {

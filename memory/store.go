@@ -38,6 +38,12 @@ type Store struct {
 // Info returns what the store was when it was opened.
 func (s *Store) Info() versionlog.Store { return s.info }
 
+// Log returns the log that the store is in, whose commits carry the id of Info.
+func (s *Store) Log() versionlog.Log { return s.log }
+
+// Blobs returns where the contents of the store are.
+func (s *Store) Blobs() cas.Store { return s.blobs }
+
 // ReadOnly reports whether the store was opened for reading only.
 func (s *Store) ReadOnly() bool { return s.author == nil }
 
@@ -57,7 +63,7 @@ func (s *Store) Head(ctx context.Context, path string) (versionlog.Version, erro
 	}
 	v, err := s.log.Head(ctx, s.info.ID, path)
 	if err != nil {
-		return v, s.wrap(path, err)
+		return v, s.Wrap(path, err)
 	}
 	return v, nil
 }
@@ -127,7 +133,7 @@ func (s *Store) KnownTip() (tip versionlog.Tip, known bool) {
 // cas.ErrCorrupt mean that the store has lost data it should have.
 func (s *Store) Content(ctx context.Context, v versionlog.Version) ([]byte, error) {
 	if v.Redacted() {
-		return nil, s.redacted(ctx, &v)
+		return nil, s.RedactionOf(ctx, &v)
 	}
 	if v.Digest.IsZero() {
 		return nil, fmt.Errorf("%w: version %s of %s is a deletion and has no content; its parent is %s", ErrBadVersion, v.ID, v.Path, v.Parent)
@@ -142,9 +148,9 @@ func (s *Store) Content(ctx context.Context, v versionlog.Version) ([]byte, erro
 // contentError is why the content of a version could not be read: it may have been erased
 // since the caller learned of the version.
 func (s *Store) contentError(ctx context.Context, path, version string, err error) error {
-	if isLost(err) {
+	if IsLost(err) {
 		if now, lookErr := s.log.Version(ctx, s.info.ID, version); lookErr == nil && now.Redacted() {
-			return s.redacted(ctx, &now)
+			return s.RedactionOf(ctx, &now)
 		}
 	}
 	return fmt.Errorf("%s:%s: content of version %s: %w", s.info.Slug, path, version, err)
@@ -339,7 +345,7 @@ func (l waitThenRead) Next(ctx context.Context, storeID string, after uint64) (c
 }
 
 // wrap names the place an error speaks of.
-func (s *Store) wrap(path string, err error) error {
+func (s *Store) Wrap(path string, err error) error {
 	if errors.Is(err, versionlog.ErrNotFound) {
 		return fmt.Errorf("%s:%s: %w", s.info.Slug, path, versionlog.ErrNotFound)
 	}

@@ -38,7 +38,7 @@ func TakesBack(from, to, head, yours []byte) bool {
 		return true
 	}
 	for _, text := range [][]byte{from, to, head, yours} {
-		if len(text) > MostCompared || !isText(text) {
+		if len(text) > MostCompared || !IsText(text) {
 			return false
 		}
 	}

@@ -197,7 +197,7 @@ func (s *Store) checkNewOf(ctx context.Context, c *versionlog.Change) error {
 			return bad
 		}
 		if err != nil {
-			return s.wrap(c.Path, err)
+			return s.Wrap(c.Path, err)
 		}
 	}
 	return nil
@@ -331,7 +331,7 @@ func (s *Store) RemoveTree(ctx context.Context, prefix string, admit func(*versi
 	var changes []Change
 	for v, err := range s.Tree(ctx, prefix) {
 		if err != nil {
-			return nil, s.wrap(prefix, err)
+			return nil, s.Wrap(prefix, err)
 		}
 		if admit != nil && !v.IsDir() {
 			if err := admit(&v); err != nil {
@@ -341,7 +341,7 @@ func (s *Store) RemoveTree(ctx context.Context, prefix string, admit func(*versi
 		changes = append(changes, Change{Action: versionlog.Remove, Path: v.Path, Expect: versionlog.ExpectVersion(v.ID)})
 	}
 	if changes == nil {
-		return nil, s.wrap(prefix, versionlog.ErrNotFound)
+		return nil, s.Wrap(prefix, versionlog.ErrNotFound)
 	}
 	return s.Batch(ctx, changes, opts)
 }
@@ -360,7 +360,7 @@ func (s *Store) Rename(ctx context.Context, from, to string, opts *CommitOptions
 	var changes []Change
 	for v, err := range s.Tree(ctx, from) {
 		if err != nil {
-			return nil, s.wrap(from, err)
+			return nil, s.Wrap(from, err)
 		}
 		changes = append(changes, Change{
 			Action: versionlog.Rename, Path: v.Path, To: to + strings.TrimPrefix(v.Path, from),
@@ -369,12 +369,12 @@ func (s *Store) Rename(ctx context.Context, from, to string, opts *CommitOptions
 		})
 	}
 	if changes == nil {
-		return nil, s.wrap(from, versionlog.ErrNotFound)
+		return nil, s.Wrap(from, versionlog.ErrNotFound)
 	}
 	if first := &changes[0]; first.Path == from+"/" {
 		target, err := s.Dir(ctx, to)
 		if err != nil {
-			return nil, s.wrap(to, err)
+			return nil, s.Wrap(to, err)
 		}
 		if target.ID != "" { // which takes its place
 			first.Action, first.To, first.Spelling = versionlog.Remove, "", ""

@@ -14,6 +14,7 @@ import (
 
 	"mneme/cas"
 	"mneme/errkind"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/tools"
@@ -219,7 +220,7 @@ func (t *turn) find(ctx context.Context) (v versionlog.Version, status Status, e
 	case err != nil && !errors.Is(err, versionlog.ErrNotFound):
 		return v, "", err
 	}
-	for v, err := range t.place.Store.History(ctx, t.path) {
+	for v, err := range history.Versions(ctx, t.place.Store, t.path) {
 		switch {
 		case errors.Is(err, versionlog.ErrNotFound):
 			return v, "", nil

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mneme/cas"
+	"mneme/forget"
 	"mneme/internal/testing/logfault"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -190,7 +191,7 @@ func TestRememberRedacted(t *testing.T) {
 			gone, err = r.stores[0].Remove(t.Context(), last.Path, versionlog.ExpectAny())
 			r.must(err)
 		}
-		_, err = st.Redact(t.Context(), []string{last.Version, gone.ID}, "ticket 81")
+		_, err = forget.Redact(t.Context(), nil, st, &forget.Request{Versions: []string{last.Version, gone.ID}, Reason: "ticket 81"})
 		r.must(err)
 		for _, p := range providers {
 			r.result(p.Remember(t.Context(), turnOne("t", id, texts[len(texts)-1])), Refused, 0, "redacted: ")

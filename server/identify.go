@@ -42,7 +42,7 @@ func (i *identifier) callerNow(r *http.Request) (*access.Caller, error) {
 	defer cancel()
 	caller, err := i.registry.Caller(ctx, visitOf(r).secret)
 	if err == nil {
-		caller.Opens, caller.Erased = i.eraser.opened, i.eraser.nudged
+		caller.Opens, caller.Erased = i.eraser.Follow, i.eraser.Told
 	}
 	if err != nil && !errors.Is(err, access.ErrUnauthenticated) {
 		err = fmt.Errorf("%w: %w", errCredentials, err)

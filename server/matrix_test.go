@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,10 +37,16 @@ type rig struct {
 	checker *openapitest.Checker // of all that is asked and answered
 }
 
-func newRig(t *testing.T, opts Options) *rig {
+func newRig(t *testing.T, opts Options) *rig { return newRigOver(t, memlog.New(nil), opts) }
+
+// newRigOver is newRig over a log.
+func newRigOver(t *testing.T, log versionlog.Log, opts Options) *rig {
+	var mu sync.Mutex // guards blobs
 	blobs := map[string]cas.Store{}
 	r := &rig{T: t, now: time.Date(2026, 11, 27, 10, 30, 0, 0, time.UTC)}
-	r.lib = memory.NewLibrary(memlog.New(nil), func(id string) (cas.Store, error) {
+	r.lib = memory.NewLibrary(log, func(id string) (cas.Store, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		if blobs[id] == nil {
 			blobs[id] = memcas.New()
 		}

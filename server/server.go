@@ -105,14 +105,14 @@ func New(ctx context.Context, library *memory.Library, opts *Options) (*Server, 
 		return nil, err
 	}
 	s.lounge.registry, s.lounge.most, s.lounge.shares = s.registry, int64(s.opts.MaxWaiting), newShares(s.opts.MaxWaiting/4)
-	s.eraser = newEraser(library, s.opts.Logger)
+	s.eraser = newEraser(library, s.opts.Machine, s.opts.Logger)
 	s.identities = &identifier{s.registry, &throttle{now: s.opts.Now}, s.crowd, s.eraser, s.opts.RequestTimeout, s.opts.Logger}
 	mux := http.NewServeMux()
 	api.Register(mux, callerOf, &api.Options{Logger: s.opts.Logger, Machine: s.opts.Machine})
 	manage.Register(mux, s.registry, callerOf, s.opts.Logger, s.opts.Now)
-	mux.Handle("GET "+events.Path, events.New(callerOf, s.lounge.linger, s.eraser.isRecent, s.opts.Logger))
+	mux.Handle("GET "+events.Path, events.New(callerOf, s.lounge.linger, s.eraser.IsRecent, s.opts.Logger))
 	mux.HandleFunc("HEAD "+events.Path, reply.NoRoute(mux, s.opts.Logger)) // which would wait for news, and not get them
-	mux.Handle("POST "+wire.Prefix, gate.New(callerOf, &gate.Options{Logger: s.opts.Logger, Machine: s.opts.Machine, Erased: s.eraser.isRecent, Again: s.identities.callerNow, Linger: s.lounge.linger}))
+	mux.Handle("POST "+wire.Prefix, gate.New(callerOf, &gate.Options{Logger: s.opts.Logger, Machine: s.opts.Machine, Erased: s.eraser.IsRecent, Again: s.identities.callerNow, Linger: s.lounge.linger}))
 	s.agents = agent.New(callerOf, &agent.Options{Version: s.opts.Version, Logger: s.opts.Logger, Now: s.opts.Now, Linger: s.lounge.linger})
 	s.agents.Register(mux)
 	history.Register(mux, callerOf, s.opts.Logger, s.opts.Now)
@@ -174,7 +174,7 @@ func (s *Server) Metrics() prometheus.Collector { return s.metrics }
 func (s *Server) Close() {
 	s.endNews()
 	s.agents.Close()
-	s.eraser.close()
+	s.eraser.Close()
 	s.registry.Close()
 }
 

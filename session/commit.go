@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"mneme/cas"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -159,7 +160,7 @@ func (s *Session) satisfied(ctx context.Context, d *Draft, c *versionlog.Commit)
 // sameBytes returns the version that had the bytes of a draft as of a commit or, where it
 // is not found, what the draft was to replace.
 func (s *Session) sameBytes(ctx context.Context, d *Draft, seq uint64) *versionlog.Version {
-	for v, err := range s.store.History(ctx, d.Path) {
+	for v, err := range history.Versions(ctx, s.store, d.Path) {
 		if err != nil {
 			break
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"mneme/history"
 	"mneme/internal/testing/logfault"
 )
 
@@ -121,7 +122,7 @@ func (f *interleaving) check() {
 			f.wrong("%s was told to be committed %d times", key, n)
 		}
 	}
-	for v, err := range f.other.History(f.Context(), interleaved) {
+	for v, err := range history.Versions(f.Context(), f.other, interleaved) {
 		f.must(err)
 		if !v.Live() {
 			continue

@@ -47,7 +47,7 @@ func TestTakenBack(t *testing.T) {
 			})
 			got := ""
 			if taken != nil {
-				got = strings.TrimPrefix(Knowledge{known: true, more: &history{changes: []Change{*taken}}}.String(), "- ")
+				got = strings.TrimPrefix(Knowledge{known: true, more: &details{changes: []Change{*taken}}}.String(), "- ")
 			}
 			if got != c.want {
 				t.Errorf("takes back %q, want %q", got, c.want)

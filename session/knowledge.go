@@ -19,11 +19,11 @@ type Knowledge struct {
 	known   bool
 	refused bool     // a write was refused, and nobody has read the file since
 	meant   bool     // somebody has, or has viewed it whole: the next write is meant, whatever it takes back
-	more    *history // nil: none
+	more    *details // nil: none
 }
 
-// history is the rarer half of a Knowledge. It is never changed in place.
-type history struct {
+// details is the rarer half of a Knowledge. It is never changed in place.
+type details struct {
 	changes []Change // by others, which the session has only read; newest last, at most maxChanges
 	ownTop  string   // id of the newest version that the session made on top of what it may not have read
 	length  int64    // how long a reader took the file to be before the newest change, in bytes; 0: not known
@@ -93,7 +93,7 @@ func (k Knowledge) Read(v *memory.Head) Knowledge {
 	switch {
 	case own:
 	case k.Stale(v), !k.known && 0 < k.length() && k.length() < v.Size():
-		next.more = &history{changes: k.changesTo(v)}
+		next.more = &details{changes: k.changesTo(v)}
 	}
 	return next
 }
@@ -115,7 +115,7 @@ func (k Knowledge) Wrote(v *memory.Head) Knowledge {
 // Added returns what the session knows after it has made v of under, which it may
 // not have read, by appending to it or merging with it. It does not know v then.
 func (k Knowledge) Added(v, under *memory.Head) Knowledge {
-	next := history{changes: k.Changes(), length: k.length(), ownTop: v.ID()}
+	next := details{changes: k.Changes(), length: k.length(), ownTop: v.ID()}
 	if k.Stale(under) && k.ownTop() != under.ID() {
 		next.changes, k.meant = k.changesTo(under), false
 	}
@@ -164,7 +164,7 @@ func (k Knowledge) NotRefused() Knowledge {
 // as its readers can know: a program may have read it up to there.
 func (k Knowledge) WithLength(size int64) Knowledge {
 	if k.length() != size {
-		k.more = &history{changes: k.Changes(), ownTop: k.ownTop(), length: size}
+		k.more = &details{changes: k.Changes(), ownTop: k.ownTop(), length: size}
 	}
 	return k
 }
@@ -214,13 +214,13 @@ func (k Knowledge) ToJudge() []Change {
 func (k Knowledge) WithoutOlder(seq uint64) Knowledge {
 	if changes := k.Changes(); len(changes) > 0 {
 		changes = slices.DeleteFunc(slices.Clone(changes), func(one Change) bool { return one.To.Seq() < seq })
-		k.more = newHistory(history{changes: changes, ownTop: k.ownTop(), length: k.length()})
+		k.more = newDetails(details{changes: changes, ownTop: k.ownTop(), length: k.length()})
 	}
 	return k
 }
 
 // newHistory keeps a history that says something.
-func newHistory(h history) *history {
+func newDetails(h details) *details {
 	if len(h.changes) == 0 && h.ownTop == "" && h.length == 0 {
 		return nil
 	}
@@ -228,11 +228,11 @@ func newHistory(h history) *history {
 }
 
 // onlyChanges returns the history without what was of the version before.
-func (k Knowledge) onlyChanges() *history {
+func (k Knowledge) onlyChanges() *details {
 	if k.more == nil || k.more.ownTop == "" && k.more.length == 0 {
 		return k.more
 	}
-	return newHistory(history{changes: k.more.changes})
+	return newDetails(details{changes: k.more.changes})
 }
 
 // changesTo returns the changes with one more.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"mneme/history"
 	"mneme/internal/quote"
 	"mneme/memory"
 )
@@ -129,7 +130,7 @@ func (s *Session) ofAnother(ctx context.Context, theirs, base *memory.Head) *mem
 	if theirs == nil || base == nil || theirs.Session() != s.opts.ID {
 		return theirs
 	}
-	for v, err := range s.store.History(ctx, theirs.Path()) {
+	for v, err := range history.Versions(ctx, s.store, theirs.Path()) {
 		if err != nil || v.Seq <= base.Seq() {
 			break
 		}

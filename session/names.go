@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -163,7 +164,7 @@ func (s *Session) Restore(ctx context.Context, path string, v versionlog.Version
 		return versionlog.Version{}, err
 	}
 	defer release()
-	change, err := s.store.Restoring(ctx, path, v)
+	change, err := history.Restoring(ctx, s.store, path, v)
 	if err != nil {
 		return versionlog.Version{}, err
 	}

@@ -6,10 +6,11 @@ import (
 
 	"mneme/internal/quote"
 	"mneme/memory"
+	"mneme/undo"
 )
 
 // RestoreTree makes what is at and below a path, "/" being the whole store, what it was right after
-// the commit of a sequence number, as memory.Store.PlanRestore plans it. It is one commit, unless
+// the commit of a sequence number, as undo.PlanRestore plans it. It is one commit, unless
 // the log does not take as many changes at once: then they are made in order, in as few as it takes, and
 // the same call goes on within a week where an earlier one has ended.
 //
@@ -27,7 +28,7 @@ func (s *Session) RestoreTree(ctx context.Context, path string, seq uint64, opts
 		message = fmt.Sprintf("restore %s to %d", quote.Name(path), seq)
 	}
 	st := s.newSteps(path, opts, message)
-	began, made, err := s.store.CutRestore(ctx, path, seq)
+	began, made, err := undo.CutRestore(ctx, s.store, path, seq)
 	if err != nil {
 		return nil, err
 	}
@@ -37,11 +38,11 @@ func (s *Session) RestoreTree(ctx context.Context, path string, seq uint64, opts
 	goesOn := len(made) > 0
 	st.note = func(more bool) map[string]string {
 		if more || len(st.own) > 0 {
-			return memory.PartNote(path, seq, began, more)
+			return undo.PartNote(path, seq, began, more)
 		}
-		return memory.RestoreNote(seq)
+		return undo.RestoreNote(seq)
 	}
-	err = st.run(ctx, func(ctx context.Context) ([]memory.Step, bool, error) {
+	err = st.run(ctx, func(ctx context.Context) ([]undo.Step, bool, error) {
 		var changed map[string]bool
 		if goesOn {
 			var err error
@@ -49,7 +50,7 @@ func (s *Session) RestoreTree(ctx context.Context, path string, seq uint64, opts
 				return nil, false, err
 			}
 		}
-		r, err := s.store.PlanRestore(ctx, path, seq, changed)
+		r, err := undo.PlanRestore(ctx, s.store, path, seq, changed)
 		if err != nil {
 			return nil, false, err
 		}

@@ -72,10 +72,10 @@ func (st *State) Knowledge(head *memory.Head) Knowledge {
 	if st.IsHead {
 		k.head = head
 	}
-	more := history{ownTop: st.OwnTop, length: st.Length}
+	more := details{ownTop: st.OwnTop, length: st.Length}
 	for _, one := range st.Changes {
 		more.changes = append(more.changes, Change{From: memory.NewHead(one.From), Known: one.Known, To: memory.NewHead(one.To), Cut: one.Cut})
 	}
-	k.more = newHistory(more)
+	k.more = newDetails(more)
 	return k
 }

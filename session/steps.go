@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"mneme/memory"
+	"mneme/undo"
 	"mneme/versionlog"
 )
 
@@ -24,7 +25,7 @@ type Steps struct {
 	First, Last uint64 // the commits that were made; 0: none
 	Commits     int
 	Changes     map[versionlog.Op]int // what they did
-	Left        []memory.Left         // what others have in the way, or have changed meanwhile
+	Left        []undo.Left           // what others have in the way, or have changed meanwhile
 }
 
 // steps makes planned changes.
@@ -57,7 +58,7 @@ func (s *Session) newSteps(path string, opts *StepOptions, message string) *step
 const maxReplans = 20
 
 // run plans and makes changes. When others overtake it, or there will be more to do, it plans anew.
-func (st *steps) run(ctx context.Context, plan func(context.Context) (todo []memory.Step, more bool, err error)) error {
+func (st *steps) run(ctx context.Context, plan func(context.Context) (todo []undo.Step, more bool, err error)) error {
 	for try := 0; ; try++ {
 		todo, more, err := plan(ctx)
 		if err != nil || len(todo) == 0 {
@@ -76,10 +77,10 @@ func (st *steps) run(ctx context.Context, plan func(context.Context) (todo []mem
 }
 
 // make makes changes in their order, in as few commits as the log takes.
-func (st *steps) make(ctx context.Context, todo []memory.Step) error {
+func (st *steps) make(ctx context.Context, todo []undo.Step) error {
 	total := len(todo)
 	looked := 0
-	err := st.s.store.CheckSources(ctx, todo, func(n int) {
+	err := undo.CheckSources(ctx, st.s.store, todo, func(n int) {
 		looked += n
 		st.opts.Progress("reading", looked, total)
 	})
@@ -106,7 +107,7 @@ func (st *steps) make(ctx context.Context, todo []memory.Step) error {
 	return nil
 }
 
-func (st *steps) commit(ctx context.Context, todo []memory.Step, more bool) (*versionlog.Commit, error) {
+func (st *steps) commit(ctx context.Context, todo []undo.Step, more bool) (*versionlog.Commit, error) {
 	if err := st.s.opts.Budget.Take(1, 0); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"mneme/internal/quote"
 	"mneme/memory"
 	"mneme/session/conflict"
+	"mneme/undo"
 )
 
 // Undone is what has become of an undo.
@@ -26,7 +27,7 @@ type KeptConflict struct {
 }
 
 // Undo takes back what another session, or an earlier undo, did above a sequence number, and keeps
-// what others have done since, as memory.Store.PlanUndo plans it. It is one commit, unless the log
+// what others have done since, as undo.PlanUndo plans it. It is one commit, unless the log
 // does not take as many changes at once: then they are made in order, and the same call goes on where
 // an earlier one has ended. A second call finds nothing to do. To take an undo back, undo its session.
 //
@@ -40,12 +41,12 @@ type KeptConflict struct {
 // Errors are those of PlanUndo, CheckSources and memory.Store.Batch.
 func (s *Session) Undo(ctx context.Context, session string, since uint64, opts *StepOptions) (*Undone, error) {
 	st := s.newSteps("/", opts, "undo session "+quote.Name(session))
-	var plan *memory.Undo
-	err := st.run(ctx, func(ctx context.Context) (_ []memory.Step, more bool, err error) {
-		if plan, err = s.store.PlanUndo(ctx, session, since); err != nil {
+	var plan *undo.Undo
+	err := st.run(ctx, func(ctx context.Context) (_ []undo.Step, more bool, err error) {
+		if plan, err = undo.PlanUndo(ctx, s.store, session, since); err != nil {
 			return nil, false, err
 		}
-		st.note = func(bool) map[string]string { return memory.UndoNote(session, since, plan.Tip) }
+		st.note = func(bool) map[string]string { return undo.UndoNote(session, since, plan.Tip) }
 		return plan.Steps, plan.More, nil
 	})
 	u := &Undone{Steps: st.out}
@@ -66,7 +67,7 @@ func (s *Session) Undo(ctx context.Context, session string, since uint64, opts *
 }
 
 // keepUndo keeps what would be there without a session, unless an earlier undo has.
-func (s *Session) keepUndo(ctx context.Context, session string, c memory.UndoConflict) (KeptConflict, error) {
+func (s *Session) keepUndo(ctx context.Context, session string, c undo.UndoConflict) (KeptConflict, error) {
 	kept := KeptConflict{ID: NotKept, Path: c.Path, Why: c.Why}
 	if s.opts.Conflicts == nil {
 		return kept, nil

@@ -13,6 +13,7 @@ import (
 	"mneme/internal/testing/logfault"
 	"mneme/memory"
 	"mneme/session"
+	"mneme/undo"
 	"mneme/versionlog"
 )
 
@@ -178,7 +179,7 @@ func TestUndo(t *testing.T) {
 				t.Errorf("%d conflicts are kept, %v", len(list), err)
 			}
 			_, err := r.undo("redo", "undo", 0)
-			if _, isUnknown := errors.AsType[*memory.UnknownSessionError](err); !isUnknown {
+			if _, isUnknown := errors.AsType[*undo.UnknownSessionError](err); !isUnknown {
 				r.must(err)
 			}
 			r.want(now)
@@ -317,7 +318,7 @@ func TestUndoUnknown(t *testing.T) {
 		r.write(fmt.Sprint("sesn_", i), "/f", fmt.Sprint(i))
 	}
 	_, err := r.undo("undo", "nobody", 0)
-	e, ok := errors.AsType[*memory.UnknownSessionError](err)
+	e, ok := errors.AsType[*undo.UnknownSessionError](err)
 	if !ok || !errors.Is(err, versionlog.ErrNotFound) || !slices.Equal(e.Recent, []string{"sesn_8", "sesn_7", "sesn_6", "sesn_5", "sesn_4"}) {
 		t.Errorf("undo of nobody ends with %v", err)
 	}
@@ -402,7 +403,7 @@ func TestUndoAfterRestore(t *testing.T) {
 	if err != nil || done.Commits != 0 || len(done.Restored) == 0 || done.Restored[0] != r.tip() {
 		t.Errorf("after the restore the undo makes %+v, %v", done, err)
 	}
-	for i, meta := range []map[string]string{nil, memory.UndoNote("A", 0, r.tip()+1), memory.RestoreNote(0)} {
+	for i, meta := range []map[string]string{nil, undo.UndoNote("A", 0, r.tip()+1), undo.RestoreNote(0)} {
 		change := memory.Change{Action: versionlog.Put, Path: "/g", Content: fmt.Append(nil, i), Expect: versionlog.ExpectAny()}
 		_, err = r.as("A").Batch(t.Context(), []memory.Change{change}, &memory.CommitOptions{Meta: meta})
 		r.must(err)

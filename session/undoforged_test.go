@@ -10,6 +10,7 @@ import (
 
 	"mneme/memory"
 	"mneme/session"
+	"mneme/undo"
 	"mneme/versionlog"
 )
 
@@ -27,10 +28,10 @@ func TestUndoForgedNotes(t *testing.T) {
 			if err != nil {
 				return
 			}
-			meta := memory.RestoreNote(uint64(e.IntN(int(e.tip()) + 2)))
+			meta := undo.RestoreNote(uint64(e.IntN(int(e.tip()) + 2)))
 			if e.IntN(2) == 0 {
 				since := uint64(e.IntN(int(e.tip()) + 1))
-				meta = memory.UndoNote([]string{"A", "B", "undo"}[e.IntN(3)], since, since+uint64(e.IntN(40)))
+				meta = undo.UndoNote([]string{"A", "B", "undo"}[e.IntN(3)], since, since+uint64(e.IntN(40)))
 			}
 			_, err = forger.Batch(t.Context(), []memory.Change{{
 				Action: versionlog.Put, Path: path, Expect: versionlog.ExpectAny(), Content: []byte(e.edit("B", string(data))),
@@ -52,7 +53,7 @@ func TestUndoForgedNotes(t *testing.T) {
 		for _, id := range []string{"A", "undo", "A"} {
 			theirs := linesOf(e.shown(), "B")
 			done, err := e.undo("undo", id, 0)
-			if unknown := (*memory.UnknownSessionError)(nil); errors.As(err, &unknown) {
+			if unknown := (*undo.UnknownSessionError)(nil); errors.As(err, &unknown) {
 				continue
 			}
 			e.must(err)

@@ -52,7 +52,7 @@ func TestCanary(t *testing.T) {
 		}
 	}
 	for what, text := range map[string]string{
-		"the log": log.String(), "the errors": string(r.sessions[0].Journal().Lines()), "what is kept beside the texts": aboutKept(t, r), "the history": history(t, r),
+		"the log": log.String(), "the errors": string(r.sessions[0].Journal().Lines()), "what is kept beside the texts": aboutKept(t, r), "the history": historyOf(t, r),
 	} {
 		if strings.Contains(text, canary) || text == "" {
 			t.Errorf("%s has %s", what, text)
@@ -79,8 +79,8 @@ func aboutKept(t *testing.T, r *rig) string {
 	return string(data)
 }
 
-// history is all that the store's history has but for contents.
-func history(t *testing.T, r *rig) string {
+// historyOf is all that the store's history has but for contents.
+func historyOf(t *testing.T, r *rig) string {
 	t.Helper()
 	var all strings.Builder
 	for c, err := range r.stores[0].Commits(t.Context(), 0) {

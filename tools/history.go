@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"mneme/errkind"
-	"mneme/memory"
+	"mneme/history"
 	"mneme/versionlog"
 )
 
@@ -72,7 +72,7 @@ func (m *Memory) History(ctx context.Context, q HistoryQuery) (HistoryPage, erro
 // was there.
 func (a *address) versions(ctx context.Context, before uint64, take func(*versionlog.Version) bool) (known bool, err error) {
 	if a.path != "/" {
-		for v, err := range a.Store.History(ctx, a.path) {
+		for v, err := range history.Versions(ctx, a.Store, a.path) {
 			if isNotFound(err) {
 				break
 			}
@@ -143,7 +143,7 @@ func (a *address) diff(ctx context.Context, from, to string) (d Difference, err 
 			return d, err
 		}
 		d.From, older = a.info(&v), data
-	} else if v, there, err := a.Store.Replaced(ctx, a.path, next); err != nil {
+	} else if v, there, err := history.Replaced(ctx, a.Store, a.path, next); err != nil {
 		return d, err
 	} else if there {
 		if older, err = a.Store.Content(ctx, v); err != nil {
@@ -151,7 +151,7 @@ func (a *address) diff(ctx context.Context, from, to string) (d Difference, err 
 		}
 		d.From = a.info(&v)
 	}
-	d.Text = memory.Diff(cmp.Or(d.From.Version, "nothing"), d.To.Version, older, newer)
+	d.Text = history.Diff(cmp.Or(d.From.Version, "nothing"), d.To.Version, older, newer)
 	if d.Cut = len(d.Text) > MaxDiff; d.Cut {
 		d.Text = d.Text[:strings.LastIndexByte(d.Text[:MaxDiff], '\n')+1]
 	}

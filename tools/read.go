@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"mneme/errkind"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -138,7 +139,7 @@ func (a *address) versionOf(ctx context.Context, ref string) (v versionlog.Versi
 	if ref == "" {
 		return a.read(ctx, a.path)
 	}
-	if v, err = a.Store.Resolve(ctx, a.path, ref); err != nil {
+	if v, err = history.Resolve(ctx, a.Store, a.path, ref); err != nil {
 		return v, nil, err
 	}
 	if head, err := a.Store.Head(ctx, a.path); err == nil && head.ID == v.ID {

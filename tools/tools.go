@@ -111,6 +111,13 @@ func (m *Memory) Reset() {
 	}
 }
 
+// Forget lets go of the paths that the memory has loaded, which versions may have had that were erased since.
+func (m *Memory) Forget() {
+	for _, p := range m.places {
+		p.idx.now.Store(nil)
+	}
+}
+
 // CallsLeft returns how many calls the budget has left; false where there is no bound.
 func (m *Memory) CallsLeft() (calls int, bounded bool) {
 	calls, _ = m.opts.Budget.Left()

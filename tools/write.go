@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"mneme/errkind"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -83,7 +84,7 @@ func (a *address) expected(ctx context.Context, ref string) (expect versionlog.E
 	switch {
 	case ref == IfNone:
 		expect = versionlog.ExpectAbsent()
-	case !memory.IsVersionRef(ref):
+	case !history.IsVersionRef(ref):
 		return expect, &memory.VersionRefError{Path: a.path, Ref: clip(ref, maxWord)}
 	case notNumber == nil && head != nil && head.Seq == seq:
 		expect = versionlog.ExpectVersion(head.ID)
@@ -162,7 +163,7 @@ func (m *Memory) Restore(ctx context.Context, path, version string) (Made, error
 	if err != nil {
 		return Made{}, err
 	}
-	v, err := a.Store.Resolve(ctx, a.path, version)
+	v, err := history.Resolve(ctx, a.Store, a.path, version)
 	var none *memory.NoVersionError
 	if isNotFound(err) && !errors.As(err, &none) { // no file ever was there
 		if known, err := a.versions(ctx, 0, func(*versionlog.Version) bool { return false }); err == nil && known {

@@ -10,23 +10,12 @@ import (
 	"unicode/utf8"
 )
 
-// The names of fields.
+// The names of fields of events. Those of what an update changes are in settings.
 const (
-	fieldName           = "name"
-	fieldDescription    = "description"
-	fieldMaxMemoryBytes = "max_memory_bytes"
-	fieldContent        = "content"
-	fieldQuotaBytes     = "quota_bytes"
-	fieldQuotaMemories  = "quota_memories"
-	fieldQuotaPerHour   = "quota_per_hour"
-	fieldGuardShrink    = "guard_shrink_percent"
-	fieldGuardDeletes   = "guard_deletes_per_minute"
-	fieldSecrets        = "secrets"
-	fieldKeepDays       = "keep_days"
-	fieldKeepVersions   = "keep_versions"
-	fieldCreatedAt      = "created_at"
-	fieldVersions       = "versions"
-	fieldDirectories    = "directories"
+	fieldContent     = "content"
+	fieldCreatedAt   = "created_at"
+	fieldVersions    = "versions"
+	fieldDirectories = "directories"
 
 	metadataPrefix        = "metadata."
 	metadataRemovedPrefix = "metadata_removed."
@@ -34,13 +23,11 @@ const (
 
 // StoreCreated is the event that begins the history of s.
 func StoreCreated(s Store) *Event {
-	e := StoreUpdated(StoreUpdate{
-		Name: &s.Name, Description: &s.Description, MaxMemoryBytes: &s.Limits.MaxMemoryBytes,
-		QuotaBytes: &s.Quota.Bytes, QuotaMemories: &s.Quota.Memories, QuotaPerHour: &s.Quota.PerHour,
-		GuardShrinkPercent: given(s.Policy.Guard.ShrinkPercent), GuardDeletesPerMinute: given(s.Policy.Guard.DeletesPerMinute),
-		Secrets:  given(string(s.Policy.Secrets)),
-		KeepDays: given(s.Policy.Retention.KeepDays), KeepVersions: given(s.Policy.Retention.KeepVersions),
-	})
+	var u StoreUpdate
+	for _, f := range settings {
+		f.whole(&u, &s)
+	}
+	e := StoreUpdated(u)
 	e.Kind = EventCreated
 	e.Fields[fieldContent] = string(s.Limits.Content)
 	e.Fields[fieldCreatedAt] = strconv.FormatInt(s.CreatedAt.UnixMicro(), 10)
@@ -50,40 +37,12 @@ func StoreCreated(s Store) *Event {
 	return e
 }
 
-// given returns a pointer to a value, or nil where that is zero.
-func given[T comparable](value T) *T {
-	var zero T
-	if value == zero {
-		return nil
-	}
-	return &value
-}
-
-// texts and numbers are the fields of an update by their names.
-func (u *StoreUpdate) texts() map[string]**string {
-	return map[string]**string{fieldName: &u.Name, fieldDescription: &u.Description, fieldSecrets: &u.Secrets}
-}
-
-func (u *StoreUpdate) numbers() map[string]**int64 {
-	return map[string]**int64{
-		fieldMaxMemoryBytes: &u.MaxMemoryBytes,
-		fieldQuotaBytes:     &u.QuotaBytes, fieldQuotaMemories: &u.QuotaMemories, fieldQuotaPerHour: &u.QuotaPerHour,
-		fieldGuardShrink: &u.GuardShrinkPercent, fieldGuardDeletes: &u.GuardDeletesPerMinute,
-		fieldKeepDays: &u.KeepDays, fieldKeepVersions: &u.KeepVersions,
-	}
-}
-
 // StoreUpdated is the event of an update.
 func StoreUpdated(u StoreUpdate) *Event {
 	e := &Event{Kind: EventUpdated, Fields: map[string]string{}}
-	for name, value := range u.texts() {
-		if *value != nil {
-			e.Fields[name] = **value
-		}
-	}
-	for name, value := range u.numbers() {
-		if *value != nil {
-			e.Fields[name] = strconv.FormatInt(**value, 10)
+	for _, f := range settings {
+		if text, given := f.encode(&u); given {
+			e.Fields[f.key()] = text
 		}
 	}
 	for key, value := range u.Metadata {
@@ -157,17 +116,15 @@ func (e *Event) erases() bool {
 // update reads the fields of a creation or an update. Names that it does not know are
 // passed over.
 func (e *Event) update() (u StoreUpdate, err error) {
-	texts, numbers := u.texts(), u.numbers()
-	for name, value := range e.Fields {
-		if to := texts[name]; to != nil {
-			*to = &value
-		} else if to := numbers[name]; to != nil {
-			n, err := strconv.ParseInt(value, 10, 64)
-			if err != nil || n < 0 {
-				return u, fmt.Errorf("field %s is %.40q", name, value)
+	for _, f := range settings {
+		if text, given := e.Fields[f.key()]; given {
+			if err := f.decode(&u, text); err != nil {
+				return u, err
 			}
-			*to = &n
-		} else if key, removed := strings.CutPrefix(name, metadataRemovedPrefix); removed {
+		}
+	}
+	for name, value := range e.Fields {
+		if key, removed := strings.CutPrefix(name, metadataRemovedPrefix); removed {
 			u.patch(key, nil)
 		} else if key, is := strings.CutPrefix(name, metadataPrefix); is {
 			u.patch(key, &value)
@@ -329,17 +286,18 @@ func (t *Told) Contradicts(s *Store) (fields []string) {
 		return nil
 	}
 	told := &t.store
+	for _, f := range settings {
+		if !f.same(s, told) {
+			fields = append(fields, f.key())
+		}
+	}
 	for _, field := range []struct {
 		name string
 		same bool
 	}{
-		{fieldName, s.Name == told.Name}, {fieldDescription, s.Description == told.Description},
-		{"metadata", maps.Equal(s.Metadata, told.Metadata)},
-		{fieldMaxMemoryBytes, s.Limits.MaxMemoryBytes == told.Limits.MaxMemoryBytes}, {fieldContent, s.Limits.Content == told.Limits.Content},
-		{fieldQuotaBytes, s.Quota.Bytes == told.Quota.Bytes}, {fieldQuotaMemories, s.Quota.Memories == told.Quota.Memories},
-		{fieldQuotaPerHour, s.Quota.PerHour == told.Quota.PerHour}, {"policy", s.Policy == told.Policy}, {fieldCreatedAt, s.CreatedAt.Equal(told.CreatedAt)},
-		{"updated_at", s.UpdatedAt.Equal(told.UpdatedAt)}, {"archived_at", s.ArchivedAt.Equal(told.ArchivedAt)},
-		{"epoch", s.Epoch == told.Epoch},
+		{"metadata", maps.Equal(s.Metadata, told.Metadata)}, {fieldContent, s.Limits.Content == told.Limits.Content},
+		{fieldCreatedAt, s.CreatedAt.Equal(told.CreatedAt)}, {"updated_at", s.UpdatedAt.Equal(told.UpdatedAt)},
+		{"archived_at", s.ArchivedAt.Equal(told.ArchivedAt)}, {"epoch", s.Epoch == told.Epoch},
 	} {
 		if !field.same {
 			fields = append(fields, field.name)

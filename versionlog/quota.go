@@ -13,9 +13,9 @@ var ErrQuota = errkind.New(errkind.OverQuota, "quota is used up")
 // Quota bounds what a session adds to the history of a store, or all sessions
 // together. A field that is 0 bounds nothing.
 type Quota struct {
-	Bytes    int64 // of contents; each version that has a new one counts as a whole
-	Memories int64 // that are made, less those that are deleted; directories are none
-	PerHour  int64 // versions within one hour
+	Bytes    int64 `json:"bytes,omitempty"`    // of contents; each version that has a new one counts as a whole
+	Memories int64 `json:"memories,omitempty"` // that are made, less those that are deleted; directories are none
+	PerHour  int64 `json:"per_hour,omitempty"` // versions within one hour
 }
 
 // Usage is how much of a Quota has been used.
@@ -90,12 +90,6 @@ func (q *Quota) CheckSession(used, more Usage) error { return q.check(WhoseSessi
 // its log.
 func (q *Quota) CheckStore(tip Tip, now time.Time, more Usage) error {
 	return q.check(WhoseStore, tip.UsedAt(now), more)
-}
-
-// Disputed is a store as the proposal of a writer is judged against it, see Quota.Disputed.
-func (s Store) Disputed(log, own time.Time) Store {
-	s.Quota = s.Quota.Disputed(log, own)
-	return s
 }
 
 // Disputed is a quota for a writer whose own clock says another hour than that of the log.

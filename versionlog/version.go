@@ -1,8 +1,6 @@
 package versionlog
 
 import (
-	"maps"
-	"reflect"
 	"strings"
 	"time"
 
@@ -11,116 +9,6 @@ import (
 
 // Digest is a SHA-256, of a blob or of a commit.
 type Digest = cas.Digest
-
-// Store describes a memory store.
-type Store struct {
-	ID          string // "memstore_…", see NewStoreID
-	Slug        string // unique in its log; the name of its directory in a mount
-	Name        string // for people, free text, not unique
-	Description string
-	Metadata    map[string]string // what programs note of it, see MaxMetaPairs; nil: nothing
-	Limits      Limits
-	Quota       Quota // bounds what its whole history adds up to; an hour is one of the clock, in UTC
-	Policy      Policy
-	CreatedAt   time.Time
-	UpdatedAt   time.Time // of its last update, or when it was archived; zero: never
-	ArchivedAt  time.Time // zero while the store is in use
-
-	// Epoch counts, from 1, how often a copy of the store was promoted. It only grows,
-	// and each commit carries it; a log refuses commits of an older one (ErrFenced).
-	Epoch uint64
-	// Replica says that this copy takes commits by Import only, until it is promoted
-	// (ErrReplica). It is no part of the history.
-	Replica bool
-}
-
-// Clone returns a store that shares nothing with s.
-func (s Store) Clone() Store {
-	s.Metadata = maps.Clone(s.Metadata)
-	return s
-}
-
-// equal reports whether two stores are described alike.
-func (s *Store) equal(other *Store) bool {
-	a, b := *s, *other
-	if !maps.Equal(a.Metadata, b.Metadata) {
-		return false
-	}
-	a.Metadata, b.Metadata = nil, nil
-	return reflect.DeepEqual(a, b)
-}
-
-// Limits bound what a store's memories may hold. The log keeps them; package
-// memory enforces them.
-type Limits struct {
-	MaxMemoryBytes int64       // size of one memory in bytes
-	Content        ContentRule // what the bytes must be
-}
-
-// StoreUpdate is what of a store becomes something else. A field that is nil stays.
-type StoreUpdate struct {
-	Name           *string
-	Description    *string
-	Metadata       map[string]*string // pairs to set, and with nil to remove
-	MaxMemoryBytes *int64
-
-	QuotaBytes, QuotaMemories, QuotaPerHour *int64
-
-	GuardShrinkPercent, GuardDeletesPerMinute *int64
-	Secrets                                   *string // a SecretsRule
-	KeepDays, KeepVersions                    *int64
-}
-
-// Empty reports whether nothing becomes something else.
-func (u *StoreUpdate) Empty() bool {
-	return len(u.Metadata) == 0 && reflect.DeepEqual(StoreUpdate{Metadata: u.Metadata}, *u)
-}
-
-// Apply makes the update to s, whose Metadata becomes another map.
-func (u *StoreUpdate) Apply(s *Store) {
-	set(&s.Name, u.Name)
-	set(&s.Description, u.Description)
-	if len(u.Metadata) > 0 {
-		s.Metadata = maps.Clone(s.Metadata)
-	}
-	for key, value := range u.Metadata {
-		if value == nil {
-			delete(s.Metadata, key)
-			continue
-		}
-		if s.Metadata == nil {
-			s.Metadata = map[string]string{}
-		}
-		s.Metadata[key] = *value
-	}
-	if len(s.Metadata) == 0 {
-		s.Metadata = nil
-	}
-	set(&s.Limits.MaxMemoryBytes, u.MaxMemoryBytes)
-	set(&s.Quota.Bytes, u.QuotaBytes)
-	set(&s.Quota.Memories, u.QuotaMemories)
-	set(&s.Quota.PerHour, u.QuotaPerHour)
-	set(&s.Policy.Guard.ShrinkPercent, u.GuardShrinkPercent)
-	set(&s.Policy.Guard.DeletesPerMinute, u.GuardDeletesPerMinute)
-	set((*string)(&s.Policy.Secrets), u.Secrets)
-	set(&s.Policy.Retention.KeepDays, u.KeepDays)
-	set(&s.Policy.Retention.KeepVersions, u.KeepVersions)
-}
-
-func set[T any](field, to *T) {
-	if to != nil {
-		*field = *to
-	}
-}
-
-// ContentRule says which bytes a memory may consist of.
-type ContentRule string
-
-// The content rules.
-const (
-	ContentText ContentRule = "text" // valid UTF-8
-	ContentAny  ContentRule = "any"  // any bytes
-)
 
 // Op says what a version did to its memory.
 type Op string

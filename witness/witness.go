@@ -111,12 +111,15 @@ func (w *Witness) Check(ctx context.Context, log versionlog.Log, s versionlog.St
 func (w *Witness) fits(ctx context.Context, log versionlog.Log, s versionlog.Store, file os.FileInfo) bool {
 	w.mu.Lock()
 	n := w.notes[s.ID]
-	if n == nil || !isUnchanged(n.file, file) || n.Store.differs(describe(s)) != nil {
+	if n == nil || !isUnchanged(n.file, file) {
 		w.mu.Unlock()
 		return false
 	}
 	seen := n.memo
 	w.mu.Unlock()
+	if was := seen.Store.Store(); differs(&was, &s) != nil {
+		return false
+	}
 	tip, err := log.Tip(ctx, s.ID)
 	if err != nil || tip.Seq < seen.Seq || tip.Seq == seen.Seq && tip.Digest != seen.Digest {
 		return false
@@ -272,11 +275,11 @@ func (w *Witness) Changed(ctx context.Context, log versionlog.Log, s versionlog.
 	if !known {
 		return nil, nil
 	}
-	fields := m.Store.differs(describe(s))
+	was := m.Store.Store()
+	fields := differs(&was, &s)
 	if fields == nil {
 		return nil, nil
 	}
-	was := m.Store.store()
 	for c, err := range log.Commits(ctx, s.ID, m.Described) {
 		if errors.Is(err, versionlog.ErrCorrupt) { // verifying the store reports that
 			break
@@ -286,18 +289,18 @@ func (w *Witness) Changed(ctx context.Context, log versionlog.Log, s versionlog.
 		}
 		was = was.After(c, true)
 	}
-	return describe(was).differs(describe(s)), nil
+	return differs(&was, &s), nil
 }
 
-// differs names what differs in a later description. That a store is archived without
+// differs names the parts of a store's description that are others later. That a store is archived without
 // an event is a mneme's doing that knew none.
-func (was description) differs(is description) (fields []string) {
+func differs(was, is *versionlog.Store) (fields []string) {
 	for _, field := range []struct {
 		name string
 		same bool
 	}{
 		{"slug", was.Slug == is.Slug}, {"name", was.Name == is.Name}, {"description", was.Description == is.Description},
-		{"limits", was.MaxMemoryBytes == is.MaxMemoryBytes && was.Content == is.Content}, {"time of creation", was.CreatedAt.Equal(is.CreatedAt)},
+		{"limits", was.Limits == is.Limits}, {"time of creation", was.CreatedAt.Equal(is.CreatedAt)},
 		{"time of archiving", was.ArchivedAt.IsZero() || was.ArchivedAt.Equal(is.ArchivedAt)},
 	} {
 		if !field.same {

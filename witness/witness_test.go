@@ -230,13 +230,20 @@ func TestWitnessGolden(t *testing.T) {
 	}
 	w := New(t.TempDir(), "file:///x")
 	archived := store
-	archived.ArchivedAt = store.CreatedAt.Add(time.Hour)
+	archived.ArchivedAt, archived.Epoch = store.CreatedAt.Add(time.Hour), 1
 	m := w.memo(versionlog.Tip{Seq: 7, Digest: versionlog.Digest(cas.Sum(nil))}, archived)
 	if _, err := w.replace(&m); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(w.path(store.ID)); err != nil || string(got) != string(text) {
 		t.Errorf("a file is\n%s, %v; want\n%s", got, err, text)
+	}
+	earlier := strings.Replace(string(text), `,"epoch":1`, "", 1) // which had the first fields only
+	if err := os.WriteFile(w.path(store.ID), []byte(earlier), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if was, known := w.read(store.ID); !known || was.Digest != m.Digest || was.Store.Epoch != 0 || was.Store.Name != store.Name {
+		t.Errorf("a file of an earlier mneme is read as %+v, %v", was, known)
 	}
 }
 

@@ -16,9 +16,9 @@ import (
 	"mneme/backend"
 	"mneme/cmd/mneme/agent"
 	"mneme/cmd/mneme/app"
-	"mneme/cmd/mneme/history"
 	"mneme/cmd/mneme/memories"
 	"mneme/cmd/mneme/mount"
+	"mneme/cmd/mneme/past"
 	"mneme/cmd/mneme/serving"
 	"mneme/cmd/mneme/store"
 	"mneme/cmd/mneme/transfer"
@@ -50,16 +50,16 @@ type cli struct {
 	Rm        memories.RmCmd        `cmd:"" help:"Remove a memory or directory; its history stays."`
 	Mv        memories.MvCmd        `cmd:"" help:"Rename a memory or directory within its store."`
 	Note      agent.NoteCmd         `cmd:"" help:"Print what to tell an agent about its stores."`
-	Log       history.LogCmd        `cmd:"" help:"Show the history of a store, directory or memory, newest first."`
-	Events    history.EventsCmd     `cmd:"" help:"Print what was committed as lines of JSON, or follow it."`
-	Show      history.ShowCmd       `cmd:"" help:"Show a version and what it changed."`
-	Diff      history.DiffCmd       `cmd:"" help:"Compare versions of a memory, two memories, or a store at two points."`
-	Blame     history.BlameCmd      `cmd:"" help:"Show which version, session and time each line of a memory is of."`
-	Why       history.WhyCmd        `cmd:"" help:"Find the first version that said something, and what still says it."`
+	Log       past.LogCmd           `cmd:"" help:"Show the history of a store, directory or memory, newest first."`
+	Events    past.EventsCmd        `cmd:"" help:"Print what was committed as lines of JSON, or follow it."`
+	Show      past.ShowCmd          `cmd:"" help:"Show a version and what it changed."`
+	Diff      past.DiffCmd          `cmd:"" help:"Compare versions of a memory, two memories, or a store at two points."`
+	Blame     past.BlameCmd         `cmd:"" help:"Show which version, session and time each line of a memory is of."`
+	Why       past.WhyCmd           `cmd:"" help:"Find the first version that said something, and what still says it."`
 	Redact    upkeep.RedactCmd      `cmd:"" help:"Erase versions for good, everywhere it can reach."`
 	Gc        upkeep.GcCmd          `cmd:"" name:"gc" help:"Erase what the stores' rules let go of, and remove what nothing needs."`
-	Restore   history.RestoreCmd    `cmd:"" help:"Make an earlier version of a memory current again, or a directory or a store what it was."`
-	Undo      history.UndoCmd       `cmd:"" help:"Take back what one session did, and keep what others have done since."`
+	Restore   past.RestoreCmd       `cmd:"" help:"Make an earlier version of a memory current again, or a directory or a store what it was."`
+	Undo      past.UndoCmd          `cmd:"" help:"Take back what one session did, and keep what others have done since."`
 	Pack      agent.PackCmd         `cmd:"" help:"Print a store as one block of bounded size, for a prompt."`
 	Conflicts memories.ConflictsCmd `cmd:"" help:"Look at writes that lost a race, and settle them."`
 	Plugin    agent.PluginCmd       `cmd:"" help:"Recall and remember for an agent's host, from lines of JSON."`
@@ -236,7 +236,7 @@ func printHelp(options kong.HelpOptions, command *kong.Context) error {
 // newParser makes the parser of a grammar, which is a *cli or what onlyCommand returns.
 func newParser(ctx context.Context, grammar any, a *app.App) (*kong.Kong, error) {
 	return kong.New(grammar,
-		kong.Vars{"mountdir": app.DefaultMountDir, "agents": strings.Join(agentdirs.Agents(), ", "), "urlvariable": app.URLVariable, "insecurevariable": backend.InsecureVariable, "tokenvariable": backend.TokenVariable, "tokenfilevariable": backend.TokenFileVariable, "screenful": strconv.Itoa(history.Screenful), "newestevents": strconv.Itoa(history.NewestEvents)},
+		kong.Vars{"mountdir": app.DefaultMountDir, "agents": strings.Join(agentdirs.Agents(), ", "), "urlvariable": app.URLVariable, "insecurevariable": backend.InsecureVariable, "tokenvariable": backend.TokenVariable, "tokenfilevariable": backend.TokenFileVariable, "screenful": strconv.Itoa(past.Screenful), "newestevents": strconv.Itoa(past.NewestEvents)},
 		kong.Name("mneme"), kong.Description(description),
 		kong.Help(printHelp), kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.Writers(a.Out, a.Err), kong.Exit(a.Exit),

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mneme/cmd/mneme/app"
-	"mneme/cmd/mneme/history"
+	"mneme/cmd/mneme/past"
 	"mneme/cmd/mneme/term"
 	"mneme/memory"
 	"mneme/session/conflict"
@@ -90,7 +90,7 @@ func TestLogOnTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := "/a-directory-of-a-rather-long-name/記録-with-a-long-name-as-well/plan.md"
-	for i := range history.Screenful + 20 {
+	for i := range past.Screenful + 20 {
 		if _, err := st.Write(t.Context(), path, fmt.Append(nil, i), versionlog.ExpectAny()); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestLogOnTerminal(t *testing.T) {
 	for _, place := range []string{"notes", "notes:" + path} {
 		out := onTerminal(t, env, "log", place)
 		lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
-		if len(lines) != history.Screenful+2 || !strings.HasPrefix(lines[1], "paged:120  ") || !strings.Contains(lines[history.Screenful+1], "--all") {
+		if len(lines) != past.Screenful+2 || !strings.HasPrefix(lines[1], "paged:120  ") || !strings.Contains(lines[past.Screenful+1], "--all") {
 			t.Errorf("log %s on a terminal has %d lines:\n%s", place, len(lines), out)
 		}
 		for _, line := range lines {

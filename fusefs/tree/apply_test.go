@@ -14,6 +14,7 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/forget"
 	"mneme/internal/testing/logfault"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -93,7 +94,7 @@ func redactAll(ctx context.Context, t interface{ Fatal(args ...any) }, ms *memor
 			t.Fatal(err)
 		}
 		for _, v := range c.Versions {
-			if _, err := ms.Redact(ctx, []string{v.ID}, "a test"); err != nil && !errors.Is(err, versionlog.ErrLiveHead) {
+			if _, err := forget.Redact(ctx, nil, ms, &forget.Request{Versions: []string{v.ID}, Reason: "a test"}); err != nil && !errors.Is(err, versionlog.ErrLiveHead) {
 				t.Fatal(err)
 			}
 		}

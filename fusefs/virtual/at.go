@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"mneme/memory"
+	"mneme/history"
 	"mneme/versionlog"
 )
 
@@ -49,7 +49,7 @@ func (a *at) Lookup(ctx context.Context, name string) (Node, error) {
 		return n, nil
 	case !looksLikePoint(name):
 		return nil, syscall.ENOENT // a program that looks for its own files
-	case errors.Is(err, memory.ErrBadPoint), errors.Is(err, versionlog.ErrNotFound):
+	case errors.Is(err, history.ErrBadPoint), errors.Is(err, versionlog.ErrNotFound):
 		return nil, &MissingError{path.Join(a.path, name), err}
 	}
 	return nil, err
@@ -61,13 +61,13 @@ func looksLikePoint(name string) bool {
 }
 
 func (a *at) lookup(ctx context.Context, name string) (*pastDir, error) {
-	point, err := memory.ParsePoint(name, time.Now().UTC())
+	point, err := history.ParsePoint(name, time.Now().UTC())
 	if err != nil {
 		return nil, err
 	}
 	n, isNumber := parseNumber(name)
 	if _, err := strconv.ParseUint(name, 10, 64); err == nil && !isNumber {
-		return nil, fmt.Errorf("%w: a sequence number is written without leading zeros", memory.ErrBadPoint)
+		return nil, fmt.Errorf("%w: a sequence number is written without leading zeros", history.ErrBadPoint)
 	}
 	st := a.store.Memory()
 	tip, err := st.Tip(ctx)
@@ -76,7 +76,7 @@ func (a *at) lookup(ctx context.Context, name string) (*pastDir, error) {
 	}
 	seq := n
 	if !isNumber || n > tip.Seq {
-		if seq, err = st.ResolvePoint(ctx, point); err != nil {
+		if seq, err = history.ResolvePoint(ctx, st, point); err != nil {
 			return nil, err
 		}
 	}

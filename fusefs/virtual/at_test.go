@@ -12,23 +12,24 @@ import (
 
 	"mneme/cas"
 	"mneme/cas/memcas"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
 )
 
-// history is a store that is written, with a clock.
-type history struct {
+// written is a store that is written, with a clock.
+type written struct {
 	*mount
 	now   time.Time
 	blobs *memcas.Store
 }
 
-// newHistory has a commit a minute from since on:
+// newWritten has a commit a minute from since on:
 //
 //	1 /a.md   2 /dir/sub/x.md   3 /a.md → /b.md   4 /b.md again   5 no /dir/sub/x.md
-func newHistory(t *testing.T) (*history, Dir) {
-	h := &history{mount: &mount{T: t}, now: since, blobs: memcas.New()}
+func newWritten(t *testing.T) (*written, Dir) {
+	h := &written{mount: &mount{T: t}, now: since, blobs: memcas.New()}
 	log := memlog.New(&memlog.Options{Now: func() time.Time { return h.now }})
 	lib := memory.NewLibrary(log, func(string) (cas.Store, error) { return h.blobs, nil })
 	info, err := lib.CreateStore(t.Context(), "notes", nil)
@@ -43,14 +44,14 @@ func newHistory(t *testing.T) (*history, Dir) {
 	return h, Control(h, since, nil)
 }
 
-func (h *history) write(path, text string) {
+func (h *written) write(path, text string) {
 	h.Helper()
 	h.now = h.now.Add(time.Minute)
 	_, err := h.store.Write(h.Context(), path, []byte(text), versionlog.ExpectAny())
 	h.must(err)
 }
 
-func (h *history) batch(changes ...memory.Change) {
+func (h *written) batch(changes ...memory.Change) {
 	h.Helper()
 	h.now = h.now.Add(time.Minute)
 	_, err := h.store.Batch(h.Context(), changes, nil)
@@ -58,7 +59,7 @@ func (h *history) batch(changes ...memory.Change) {
 }
 
 // tree is what is below a directory.
-func (h *history) tree(d Dir) (tree []string) {
+func (h *written) tree(d Dir) (tree []string) {
 	h.Helper()
 	entries, err := d.List(h.Context())
 	h.must(err)
@@ -84,7 +85,7 @@ func (h *history) tree(d Dir) (tree []string) {
 
 // TestAt looks at each point of a history, twice: as it is read, and as it is kept.
 func TestAt(t *testing.T) {
-	h, root := newHistory(t)
+	h, root := newWritten(t)
 	dir := h.dir(root, "/at")
 	h.wantNames(dir)
 	for name, want := range map[string][]string{
@@ -124,7 +125,7 @@ func TestAt(t *testing.T) {
 // TestAtLooksUpAnew: the name of a point is kept where it always means the same, and else
 // means by each commit another directory, which stays what it is.
 func TestAtLooksUpAnew(t *testing.T) {
-	h, root := newHistory(t)
+	h, root := newWritten(t)
 	dir := h.dir(root, "/at")
 	point := func(name, path string, lasting bool) Dir {
 		t.Helper()
@@ -166,7 +167,7 @@ func TestAtLooksUpAnew(t *testing.T) {
 
 // TestAtNoPoint: of a name that could be meant for a point, the error says what would be right.
 func TestAtNoPoint(t *testing.T) {
-	h, root := newHistory(t)
+	h, root := newWritten(t)
 	dir := h.dir(root, "/at")
 	for name, want := range map[string]string{
 		"6": "the newest commit has sequence number 5", "99999999999999999999": "want a sequence number", "18446744073709551615": "newest commit has sequence number 5",
@@ -190,7 +191,7 @@ func TestAtNoPoint(t *testing.T) {
 // TestAtFoundAgain: a process that takes a mount over asks for files only, however many
 // directories a program has looked at.
 func TestAtFoundAgain(t *testing.T) {
-	h, root := newHistory(t)
+	h, root := newWritten(t)
 	for path, isDir := range map[string]bool{"/at/3/dir": true, "/at/3/dir/sub": true, "/at/3/dir/sub/x.md": false, "/at/HEAD@3/dir/sub/x.md": false, "/versions/dir/sub": true} {
 		n, err := Find(t.Context(), root, Root+path, isDir)
 		h.must(err)
@@ -208,9 +209,9 @@ func TestAtFoundAgain(t *testing.T) {
 
 // TestAtLost: what the store has lost is an error, and no missing name.
 func TestAtLost(t *testing.T) {
-	h, root := newHistory(t)
+	h, root := newWritten(t)
 	f := h.find(root, "/at/1/a.md").(File)
-	v, err := h.store.Resolve(t.Context(), "/b.md", "1")
+	v, err := history.Resolve(t.Context(), h.store, "/b.md", "1")
 	h.must(err)
 	h.must(h.blobs.Delete(t.Context(), v.Digest))
 	if text, err := f.Text(t.Context()); !errors.Is(err, cas.ErrNotFound) {
@@ -228,7 +229,7 @@ func TestAtLost(t *testing.T) {
 
 // TestAtSpelling: names are listed as they were spelled, and found by any spelling.
 func TestAtSpelling(t *testing.T) {
-	h, root := newHistory(t)
+	h, root := newWritten(t)
 	const nfc, nfd = "caf\u00e9", "cafe\u0301"
 	h.batch(memory.Change{Action: versionlog.Put, Path: "/" + nfc + "/" + nfc, Spelling: "/" + nfd + "/" + nfd, Content: []byte("c"), Expect: versionlog.ExpectAbsent()})
 	h.wantNames(h.dir(root, "/at/6"), "b.md", nfd)
@@ -238,7 +239,7 @@ func TestAtSpelling(t *testing.T) {
 
 // TestAtLeavesNothing: of a hundred points that were looked at, a few stay in memory.
 func TestAtLeavesNothing(t *testing.T) {
-	h, root := newHistory(t)
+	h, root := newWritten(t)
 	for i := range 100 {
 		h.write("/many/"+strconv.Itoa(i), "text")
 	}

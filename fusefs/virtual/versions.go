@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -69,7 +70,7 @@ func changedAt(tip versionlog.Tip, made time.Time) time.Time {
 
 func (d *versions) Lookup(ctx context.Context, name string) (Node, error) {
 	if d.of != "/" && isVersionName(name) {
-		v, err := d.past.store.Resolve(ctx, d.of, name)
+		v, err := history.Resolve(ctx, d.past.store, d.of, name)
 		switch {
 		case err == nil && v.HasText():
 			f := newPastFile(d.past, d.file(name), memory.NewHead(&v))
@@ -79,7 +80,7 @@ func (d *versions) Lookup(ctx context.Context, name string) (Node, error) {
 			return nil, err
 		}
 	}
-	there, err := d.past.store.Known(ctx, path.Join(d.of, name))
+	there, err := history.Known(ctx, d.past.store, path.Join(d.of, name))
 	switch {
 	case err != nil:
 		return nil, err
@@ -138,7 +139,7 @@ func (d *versions) List(ctx context.Context) ([]Entry, error) {
 func (d *versions) texts(ctx context.Context) iter.Seq2[[]versionlog.Version, error] {
 	return func(yield func([]versionlog.Version, error) bool) {
 		var commit []versionlog.Version
-		for v, err := range d.past.store.History(ctx, d.of) {
+		for v, err := range history.Versions(ctx, d.past.store, d.of) {
 			switch {
 			case errors.Is(err, versionlog.ErrNotFound): // nothing ever was there
 				return
@@ -167,7 +168,7 @@ func (d *versions) named(ctx context.Context, commit []versionlog.Version) ([]En
 	number, meant := strconv.FormatUint(commit[0].Seq, 10), commit[0]
 	if len(commit) > 1 {
 		var err error
-		if meant, err = d.past.store.Resolve(ctx, d.of, number); err != nil {
+		if meant, err = history.Resolve(ctx, d.past.store, d.of, number); err != nil {
 			return nil, err
 		}
 	}

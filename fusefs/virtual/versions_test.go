@@ -16,7 +16,7 @@ import (
 // TestVersions lists and reads the versions of memories that were renamed and removed, and
 // of a path that was a memory and a directory.
 func TestVersions(t *testing.T) {
-	h, root := newHistory(t)
+	h, root := newWritten(t)
 	dir := h.dir(root, "/versions")
 	h.wantNames(dir, "b.md")
 	h.wantNames(h.dir(root, "/versions/b.md"), "1", "3", "4")
@@ -74,7 +74,7 @@ func TestVersionsOfOneCommit(t *testing.T) {
 		"renamed": {memory.Change{Action: versionlog.Rename, Path: "/p", To: "/r"}, map[string]string{"6": "q", "7": "p", "8": "q2", "memver_": "p", "9": "q2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, root := newHistory(t)
+			h, root := newWritten(t)
 			h.write("/q", "q") // 6
 			h.write("/p", "p")
 			change := there.change
@@ -122,7 +122,7 @@ func names(t *testing.T, d Dir) (names []string) {
 
 // TestEvents reads the newest commits, also where the length is asked for first.
 func TestEvents(t *testing.T) {
-	h, root := newHistory(t)
+	h, root := newWritten(t)
 	f := h.find(root, "/events").(File)
 	h.wantText(f, "5\n4\n3\n2\n1\n")
 	if size, changed := f.Stat(); size != 0 || !changed.Equal(since) || f.Constant() {

@@ -20,7 +20,7 @@ type proposal struct {
 	Message   string           `json:"message,omitempty"`
 	Meta      pairs            `json:"meta,omitempty"`
 	Epoch     uint64           `json:"epoch,omitempty"`
-	Quota     Quota            `json:"quota,omitzero"`
+	Quota     versionlog.Quota `json:"quota,omitzero"`
 	Used      usage            `json:"used,omitzero"`
 	Deleted   int64            `json:"deleted,omitempty"`
 	Confirmed bool             `json:"confirmed,omitempty"`
@@ -60,7 +60,7 @@ func fromEvent(e *event) *versionlog.Event {
 // proposal must be valid.
 func EncodeProposal(p *versionlog.Proposal) ([]byte, error) {
 	w := proposal{
-		p.Key, p.Fresh, p.Actor, p.Session, p.Message, p.Meta, p.Epoch, Quota(p.Quota), usage(p.Used), p.Deleted, p.Confirmed,
+		p.Key, p.Fresh, p.Actor, p.Session, p.Message, p.Meta, p.Epoch, p.Quota, usage(p.Used), p.Deleted, p.Confirmed,
 		nil, p.Changes, toEvent(p.Event),
 	}
 	if p.Finished != nil {
@@ -118,7 +118,7 @@ func DecodeProposal(body []byte) (p *versionlog.Proposal, err error) {
 	rest = rest[n:]
 	p = &versionlog.Proposal{
 		Key: w.Key, Fresh: w.Fresh, Actor: w.Actor, Session: w.Session, Message: w.Message, Meta: w.Meta, Epoch: w.Epoch,
-		Quota: versionlog.Quota(w.Quota), Used: versionlog.Usage(w.Used), Deleted: w.Deleted, Confirmed: w.Confirmed, Event: fromEvent(w.Event), Changes: w.Changes,
+		Quota: w.Quota, Used: versionlog.Usage(w.Used), Deleted: w.Deleted, Confirmed: w.Confirmed, Event: fromEvent(w.Event), Changes: w.Changes,
 	}
 	if w.Finished != nil {
 		if err := boundRecord(w.Finished); err != nil {

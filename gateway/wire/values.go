@@ -9,53 +9,6 @@ import (
 	"mneme/versionlog"
 )
 
-// Store is a versionlog.Store.
-type Store struct {
-	ID          string                 `json:"id"`
-	Slug        string                 `json:"slug"`
-	Name        string                 `json:"name"`
-	Description string                 `json:"description,omitempty"`
-	Metadata    map[string]string      `json:"metadata,omitempty"`
-	MaxBytes    int64                  `json:"max_memory_bytes"`
-	Content     versionlog.ContentRule `json:"content"`
-	Quota       Quota                  `json:"quota,omitzero"`
-	Policy      versionlog.Policy      `json:"policy,omitzero"`
-	CreatedAt   time.Time              `json:"created_at,omitzero"`
-	UpdatedAt   time.Time              `json:"updated_at,omitzero"`
-	ArchivedAt  time.Time              `json:"archived_at,omitzero"`
-	Epoch       uint64                 `json:"epoch"`
-	Replica     bool                   `json:"replica,omitempty"`
-}
-
-// Quota is a versionlog.Quota.
-type Quota struct {
-	Bytes    int64 `json:"bytes,omitempty"`
-	Memories int64 `json:"memories,omitempty"`
-	PerHour  int64 `json:"per_hour,omitempty"`
-}
-
-// StoreOf returns the form of a store.
-func StoreOf(s versionlog.Store) *Store {
-	return &Store{
-		s.ID, s.Slug, s.Name, s.Description, s.Metadata, s.Limits.MaxMemoryBytes, s.Limits.Content, Quota(s.Quota), s.Policy,
-		s.CreatedAt, s.UpdatedAt, s.ArchivedAt, s.Epoch, s.Replica,
-	}
-}
-
-// Store returns the store.
-func (s *Store) Store() versionlog.Store {
-	var metadata map[string]string
-	if len(s.Metadata) > 0 {
-		metadata = s.Metadata
-	}
-	return versionlog.Store{
-		ID: s.ID, Slug: s.Slug, Name: s.Name, Description: s.Description, Metadata: metadata,
-		Limits: versionlog.Limits{MaxMemoryBytes: s.MaxBytes, Content: s.Content},
-		Quota:  versionlog.Quota(s.Quota), Policy: s.Policy,
-		CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(), ArchivedAt: s.ArchivedAt.UTC(), Epoch: s.Epoch, Replica: s.Replica,
-	}
-}
-
 // Tip is a versionlog.Tip.
 type Tip struct {
 	Seq        uint64            `json:"seq"`

@@ -121,24 +121,24 @@ type Ask struct {
 	Time   *time.Time `json:"time,omitempty"`
 	Filter *Filter    `json:"filter,omitempty"`
 
-	Versions []string            `json:"versions,omitempty"`
-	Blobs    []versionlog.Digest `json:"blobs,omitempty"` // at most MaxBatch, but for forget
-	Text     Text                `json:"text,omitempty"`  // that is looked for in what is kept
-	New      *Store              `json:"new,omitempty"`
+	Versions []string              `json:"versions,omitempty"`
+	Blobs    []versionlog.Digest   `json:"blobs,omitempty"` // at most MaxBatch, but for forget
+	Text     Text                  `json:"text,omitempty"`  // that is looked for in what is kept
+	New      *versionlog.StoreJSON `json:"new,omitempty"`
 }
 
 // Answer is an answer that is no stream.
 type Answer struct {
-	Hello   *Hello          `json:"hello,omitempty"`
-	Store   *Store          `json:"store,omitempty"`
-	Tip     *Tip            `json:"tip,omitempty"`
-	Version json.RawMessage `json:"version,omitempty"`
-	Commit  json.RawMessage `json:"commit,omitempty"` // see EncodeCommit
-	Yes     bool            `json:"yes,omitempty"`
-	Seq     uint64          `json:"seq,omitempty"`
-	Seqs    []uint64        `json:"seqs,omitempty"`
-	Has     []bool          `json:"has,omitempty"` // of each blob asked for, in their order
-	Purged  []Purged        `json:"purged,omitempty"`
+	Hello   *Hello                `json:"hello,omitempty"`
+	Store   *versionlog.StoreJSON `json:"store,omitempty"`
+	Tip     *Tip                  `json:"tip,omitempty"`
+	Version json.RawMessage       `json:"version,omitempty"`
+	Commit  json.RawMessage       `json:"commit,omitempty"` // see EncodeCommit
+	Yes     bool                  `json:"yes,omitempty"`
+	Seq     uint64                `json:"seq,omitempty"`
+	Seqs    []uint64              `json:"seqs,omitempty"`
+	Has     []bool                `json:"has,omitempty"` // of each blob asked for, in their order
+	Purged  []Purged              `json:"purged,omitempty"`
 }
 
 // Purged is a versionlog.Purged.

@@ -18,6 +18,7 @@ type file struct {
 	name   string // slash-separated, from the root of the module
 	test   bool
 	lines  int
+	source string
 	syntax *ast.File
 	fset   *token.FileSet
 }
@@ -73,7 +74,7 @@ func parseFile(root, name string) (*file, error) {
 	}
 	f := &file{
 		name: filepath.ToSlash(rel), test: strings.HasSuffix(name, "_test.go"),
-		lines: strings.Count(string(source), "\n"), fset: token.NewFileSet(),
+		lines: strings.Count(string(source), "\n"), source: string(source), fset: token.NewFileSet(),
 	}
 	f.syntax, err = parser.ParseFile(f.fset, name, source, parser.ParseComments|parser.SkipObjectResolution)
 	return f, err

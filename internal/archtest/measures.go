@@ -39,5 +39,5 @@ func (m *Module) Measures(files []*file) ([]measure, error) {
 		return nil, err
 	}
 	references, err := m.fsReferences()
-	return append(all, inside, references), err
+	return append(append(all, inside, references), rooms(files)...), err
 }

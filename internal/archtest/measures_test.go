@@ -23,6 +23,19 @@ func TestMeasures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	docs, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guides, err := filepath.Glob("../../docs/guide/*.md")
+	if err != nil || len(guides) == 0 {
+		t.Fatalf("no guides: %v", err)
+	}
+	counted, err := words(files, append(append(docs, guides...), "../../README.md", "../../CONTRIBUTING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all = append(all, counted...)
 	if *update {
 		if err := writeMeasures(table, all); err != nil {
 			t.Fatal(err)
@@ -121,6 +134,56 @@ func TestInsideUses(t *testing.T) {
 	write(t, test, "package fusefs\nvar x = r.fs.nodes[r.fs.Lookup(rig.fs.root)]")
 	if got, err := m.fsReferences(); err != nil || got.value != 2 {
 		t.Errorf("%d references: %v, %v; want 2", got.value, got.places, err)
+	}
+}
+
+// TestRooms says how files, methods and complexity are counted.
+func TestRooms(t *testing.T) {
+	source := "package a\n// not code\n\ntype T struct{}\nfunc (t *T) M() {}\nfunc (T) m() {\n" + strings.Repeat("if true && (true || false) {}\n", 7) + "}\n"
+	dir := t.TempDir()
+	for _, name := range []string{"a.go", "b.go", "a_test.go"} {
+		write(t, filepath.Join(dir, name), strings.ReplaceAll(source, "T", strings.ToUpper(name[:1])))
+	}
+	files, err := parseTree(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range rooms(files) {
+		got = append(got, fmt.Sprint(m.name, ": ", m.value))
+	}
+	want := "[files of one package: 2 methods of one type: 2 exported methods of one type: 1 functions of a complexity over 20: 2 lines of code in the product: 24]"
+	if fmt.Sprint(got) != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestWords says which turns of phrase are counted.
+func TestWords(t *testing.T) {
+	tests := []struct {
+		text string
+		want string // how often each pattern
+	}{
+		{"What is open is listed. What else: nothing.", "[2 0 0 0 0]"},
+		{"It says what is open, and nothing of what is not; more than what was asked.", "[0 2 0 0 0]"},
+		{"Somebody else, nobody's and anybody; the body of a request.", "[0 0 3 0 0]"},
+		{"Who asks is told, and who does not waits for whoever does; a session who knows.", "[0 0 0 3 0]"},
+		{"It is to be read anew, by then or by now.", "[0 0 0 0 4]"},
+	}
+	for _, test := range tests {
+		name := filepath.Join(t.TempDir(), "page.md")
+		write(t, name, test.text)
+		all, err := words(nil, []string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		for _, m := range all {
+			got = append(got, (m.value*len(strings.Fields(test.text))+per/2)/per)
+		}
+		if fmt.Sprint(got) != test.want {
+			t.Errorf("%q: %v, want %v", test.text, got, test.want)
+		}
 	}
 }
 

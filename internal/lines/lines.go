@@ -18,7 +18,19 @@ type Reader struct {
 }
 
 // NewReader returns a Reader of lines that have at most so many bytes, without their line breaks.
-func NewReader(in io.Reader, most int) *Reader { return &Reader{in: bufio.NewReader(in), most: most} }
+func NewReader(in io.Reader, most int) *Reader {
+	return &Reader{in: bufio.NewReader(wiping{in}), most: most}
+}
+
+// wiping is a reader that overwrites what it is to read into before it waits, so that lines which were read are not
+// in a buffer until the next ones come.
+type wiping struct{ io.Reader }
+
+// Read overwrites all of p.
+func (r wiping) Read(p []byte) (int, error) {
+	clear(p)
+	return r.Reader.Read(p)
+}
 
 // Next returns the next line, without blanks and line breaks around it; the last one may have
 // none. A line that is too long is read to its end, of which nothing is kept: ErrTooLong. Other

@@ -128,9 +128,7 @@ func (c *Conn) Commit() error {
 	ahead.gathering = true
 	err := c.Run(`COMMIT`)
 	ahead.gathering = false
-	if err != nil { // nothing of it counts, and another process may write there by now
-		ahead.drop()
-	}
+	ahead.drop() // if it failed, nothing of it counts, and another process may write there already
 	return err
 }
 

@@ -142,11 +142,11 @@ func (a *aheadFile) flush() error {
 		return nil
 	}
 	_, err := a.file.WriteAt(a.gathered, a.at)
-	a.drop()
+	a.gathered = a.gathered[:0]
 	return err
 }
 
-// drop forgets what is gathered.
+// drop forgets what is gathered, and a large buffer for it.
 func (a *aheadFile) drop() {
 	a.gathered = a.gathered[:0]
 	if cap(a.gathered) > maxGathered/4 { // rarely needed again

@@ -82,7 +82,7 @@ func store(ctx context.Context, v *view, a *wire.Ask) (*wire.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &wire.Answer{Store: wire.StoreOf(s)}, nil
+	return &wire.Answer{Store: versionlog.NewStoreJSON(s)}, nil
 }
 
 func deleteStore(ctx context.Context, v *view, a *wire.Ask) (*wire.Answer, error) {
@@ -177,6 +177,7 @@ func forgetKept(c *call) error {
 		return err
 	}
 	_, places, err := forget.EraseKept(c.Context(), c.machine, st, &forget.Request{Versions: asked.Versions, Contents: asked.Blobs, Text: string(asked.Text)})
+	c.view.credential.HasErased(asked.Store) // the request has the text, and may come long after the event
 	if err != nil {
 		return err
 	}

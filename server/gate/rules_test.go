@@ -16,6 +16,7 @@ import (
 	"mneme/gateway/wire"
 	"mneme/memory"
 	"mneme/server/access"
+	"mneme/undo"
 	"mneme/versionlog"
 	"mneme/versionlog/memlog"
 )
@@ -188,7 +189,7 @@ func TestRights(t *testing.T) {
 func TestStores(t *testing.T) {
 	r := newRig(t, nil)
 	store := func(slug string) wire.Ask {
-		return wire.Ask{New: &wire.Store{ID: versionlog.NewStoreID(), Slug: slug, Name: "x", MaxBytes: 1, Content: versionlog.ContentText}}
+		return wire.Ask{New: &versionlog.StoreJSON{ID: versionlog.NewStoreID(), Slug: slug, Name: "x", MaxMemoryBytes: 1, Content: versionlog.ContentText}}
 	}
 	if err := r.ask(wire.OpCreateStore, store("x")); err != nil {
 		t.Error(err)
@@ -432,7 +433,7 @@ func TestNotesOfSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := st.PlanUndo(t.Context(), "of the token", 0)
+	plan, err := undo.PlanUndo(t.Context(), st, "of the token", 0)
 	if err != nil || len(plan.Steps) != 1 || plan.Steps[0].To != nil {
 		t.Errorf("it is to be taken back with %+v, %v", plan, err)
 	}

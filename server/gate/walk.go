@@ -53,7 +53,7 @@ func writeCommit(w *wire.ItemWriter, c *versionlog.Commit) error {
 }
 
 func writeStore(w *wire.ItemWriter, s versionlog.Store) error {
-	text, err := json.Marshal(wire.StoreOf(s))
+	text, err := json.Marshal(versionlog.NewStoreJSON(s))
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 
+	"mneme/history"
 	"mneme/jsonview"
 	"mneme/memory"
 	"mneme/server/reply"
@@ -52,14 +53,14 @@ func diff(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := c.store.Differences(ctx, from, to, path)
+	all, err := history.Differences(ctx, c.store, from, to, path)
 	if err != nil {
 		return nil, err
 	}
 	page := diffJSON{Data: []differenceJSON{}, FromSeq: seqs[0], ToSeq: seqs[1]}
 	all = all[min(skip, len(all)):]
 	size, id := 0, c.store.Info().ID
-	for p, err := range c.store.Patches(ctx, all[:min(len(all), maxDifferences)]) {
+	for p, err := range history.Patches(ctx, c.store, all[:min(len(all), maxDifferences)]) {
 		if err != nil && p.From == nil && p.To == nil {
 			return nil, err
 		}
@@ -108,9 +109,9 @@ func (c *call) points(ctx context.Context, path string) (seqs [2]uint64, skip in
 		return seqs, skip, nil
 	}
 	for i, text := range []string{cmp.Or(q.Get("from"), "HEAD~1"), cmp.Or(q.Get("to"), "HEAD")} {
-		point, err := memory.ParsePoint(text, c.now())
+		point, err := history.ParsePoint(text, c.now())
 		if err == nil {
-			seqs[i], err = c.store.ResolvePoint(ctx, point)
+			seqs[i], err = history.ResolvePoint(ctx, c.store, point)
 		}
 		if err != nil {
 			return seqs, 0, err

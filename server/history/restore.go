@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 
+	"mneme/history"
 	"mneme/internal/strictjson"
 	"mneme/jsonview"
 	"mneme/memory"
@@ -55,7 +56,7 @@ func restore(ctx context.Context, c *call) (any, error) {
 	if byVersion {
 		return restoreVersion(ctx, c.store, s, path, id)
 	}
-	point, err := memory.ParsePoint(at, c.now())
+	point, err := history.ParsePoint(at, c.now())
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func restore(ctx context.Context, c *call) (any, error) {
 	if path, err = memory.ParsePrefix(path); err != nil {
 		return nil, err
 	}
-	seq, err := c.store.ResolvePoint(ctx, point)
+	seq, err := history.ResolvePoint(ctx, c.store, point)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"mneme/internal/durable"
@@ -20,10 +21,21 @@ func (s *Store) Remove(id int) error {
 		if err := root.Rename(dir, temp); err != nil {
 			return err
 		}
-		return root.RemoveAll(temp)
+		return removeTree(root, temp)
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("conflict %d: %w", id, ErrNotFound)
+	}
+	return err
+}
+
+// removeTree removes a directory that has just lost its name. A call that had found it by that name,
+// such as Settle, may still make a file in it.
+func removeTree(root *os.Root, temp string) (err error) {
+	for range 10 {
+		if err = root.RemoveAll(temp); !errors.Is(err, syscall.ENOTEMPTY) {
+			return err
+		}
 	}
 	return err
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"mneme/internal/testing/crashfs"
-	"mneme/memory"
 	"mneme/tests/harness"
+	"mneme/verify"
 	"mneme/versionlog"
 )
 
@@ -284,7 +284,7 @@ func lookInto(ctx context.Context, e *harness.Embedded) (map[string][]string, er
 			return nil, err
 		}
 		var problems []error
-		_, err = store.Verify(ctx, nil, func(p memory.Problem) {
+		_, err = verify.Store(ctx, store, nil, func(p verify.Problem) {
 			problems = append(problems, fmt.Errorf("%s: %s: %s", p.Kind, p.Subject, p.What))
 		})
 		if err = errors.Join(err, errors.Join(problems...)); err != nil {

@@ -23,5 +23,5 @@ var notRaced = regexp.MustCompile("^Test(OnAWS/)?(" + strings.Join([]string{
 
 func TestMain(m *testing.M) {
 	harness.NotRaced = notRaced
-	os.Exit(harness.Main(m, nil))
+	os.Exit(harness.Main(m, map[string]func(args []string) error{"memserver": memServerChild}))
 }

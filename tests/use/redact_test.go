@@ -73,6 +73,7 @@ func TestRedactedEverywhere(t *testing.T) {
 	k := e.Mount(t, "notes")
 	k.Sh(t, `echo `+text+` > .k.tmp; mv .k.tmp k.md; echo clean > k.md`)
 	k.Kill(t)
+	lasting := startAgents(t, e, text)
 	if e.Remote != nil {
 		if found := e.RemoteHolders(t, canary); len(found) < 20 {
 			t.Fatalf("the backend has it in %q", found)
@@ -123,6 +124,7 @@ func TestRedactedEverywhere(t *testing.T) {
 	for _, mount := range []*harness.Mount{m, r, kept} {
 		mount.Forgets(t, text)
 	}
+	lasting.forget(t, text)
 	if err != nil || len(in) > 0 || files < 5 {
 		t.Errorf("of %d files these have it: %v, %v", files, in, err)
 	}
@@ -223,6 +225,7 @@ func TestRedactedOnServer(t *testing.T) {
 		grep -rq $t .mneme/versions
 		ask "$api/memory_versions/$(echo "$made" | sed 's/.*"memory_version_id":"\([^"]*\)".*/\1/')/redact" -X POST | grep '"redaction":{"type":"redaction".*"place":"kept conflicts (0)","erased_at"'`)
 	o.Sh(t, `! grep -r `+text+` . ; grep -rq `+text+` .mneme/versions`)
+	lasting := startAgents(t, e, text)
 	receipt := e.Must(t, "redact", "notes", "--grep", text, "--reason", "a test", "--yes")
 	if strings.Contains(receipt, "NOT YET") || !strings.Contains(receipt, "the server's kept conflicts (0)") {
 		t.Errorf("the receipt is\n%s", receipt)
@@ -250,6 +253,7 @@ func TestRedactedOnServer(t *testing.T) {
 		}
 	}
 	harness.Forget(t, text, server)
+	lasting.forget(t, text)
 	m.Forgets(t, text)
 	o.Forgets(t, text)
 }

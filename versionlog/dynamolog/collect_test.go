@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mneme/cas"
+	"mneme/forget"
 	"mneme/internal/testing/awstest"
 	"mneme/internal/testing/fault"
 	"mneme/memory"
@@ -252,16 +253,16 @@ func TestRetention(t *testing.T) {
 	}
 	letGo := func(st *memory.Store, want, begun int) (left int) {
 		t.Helper()
-		found, err := st.FindExpired(t.Context(), time.Now().Add(time.Hour), 0, func(int, int) {})
+		found, err := forget.FindExpired(t.Context(), st, time.Now().Add(time.Hour), 0, func(int, int) {})
 		if err != nil || len(found.Versions) != want || len(found.Begun) != begun {
 			t.Fatalf("it finds %+v, %v", found, err)
 		}
-		done, err := st.LetGo(t.Context(), found, func(int, int) {})
+		done, err := forget.LetGo(t.Context(), st, found, func(int, int) {})
 		if err != nil || len(done.Versions) != want {
 			t.Fatalf("it erases %+v, %v", done, err)
 		}
 		for _, p := range done.Places {
-			if p.Why != "" {
+			if p.Left != "" {
 				left++
 			}
 		}

@@ -294,7 +294,7 @@ func TestEarlierFormat(t *testing.T) {
 		change(t, dir, `ALTER TABLE stores DROP COLUMN `+column)
 	}
 	change(t, dir, `ALTER TABLE versions DROP COLUMN spelling`)
-	change(t, dir, `DROP TABLE packed`, `DROP TABLE packing`, `DROP TABLE packed_records`, `DROP TABLE files_left`, `DROP INDEX versions_content`, `DROP INDEX versions_path`, `DROP INDEX versions_left`, `DROP TABLE blobs`, `PRAGMA user_version = 1`)
+	change(t, dir, `DROP TABLE packed`, `DROP TABLE packing`, `DROP TABLE packed_records`, `DROP TABLE files_left`, `DROP TABLE early`, `DROP INDEX versions_content`, `DROP INDEX versions_path`, `DROP INDEX versions_left`, `DROP TABLE blobs`, `PRAGMA user_version = 1`)
 	r := openTest(t, dir, &Options{ReadOnly: true})
 	wantTotals := func(l *Log, want versionlog.Totals) {
 		t.Helper()

@@ -76,7 +76,7 @@ const (
 		WHERE store = ? AND seq > ? AND seq <= ? ORDER BY seq, ord`
 
 	// strayRows are rows of no commit.
-	strayRows = `SELECT 'versions', v.seq FROM versions v JOIN stores s ON s.num = v.store WHERE v.store = ?1 AND (v.seq < 1 OR v.seq > s.tip_seq)
+	strayRows = `SELECT 'versions', v.seq FROM versions v JOIN stores s ON s.num = v.store WHERE v.store = ?1 AND (v.seq < 1 OR v.seq > s.tip_seq)` + unlessEarly + `
 		UNION SELECT 'commits', c.seq FROM commits c JOIN stores s ON s.num = c.store WHERE c.store = ?1 AND (c.seq < 1 OR c.seq > s.tip_seq)
 		UNION SELECT 'paths', p.seq FROM paths p JOIN stores s ON s.num = p.store WHERE p.store = ?1 AND (p.seq < 1 OR p.seq > s.tip_seq)`
 )

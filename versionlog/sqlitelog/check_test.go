@@ -84,7 +84,7 @@ func TestCheckFollowsEvents(t *testing.T) {
 		{s.ID, `UPDATE stores SET archived_at = NULL WHERE num = 1`, "row stores: archived_at: not what the records say"},
 		{s.ID, `UPDATE stores SET epoch = 1 WHERE num = 1`, "row stores: epoch: not what the records say"},
 		{s.ID, `UPDATE stores SET metadata = '' WHERE num = 1`, "row stores: metadata: not what the records say"},
-		{s.ID, `UPDATE stores SET policy = '' WHERE num = 1`, "row stores: policy: not what the records say"},
+		{s.ID, `UPDATE stores SET policy = '' WHERE num = 1`, "row stores: keep_days: not what the records say"},
 		{plain.ID, `UPDATE stores SET description = 'other' WHERE num = 2`, ""},
 		{s.ID, `UPDATE commits SET record = x'00' WHERE store = 1 AND seq = 4; UPDATE stores SET name = 'Other' WHERE num = 1`, ""},
 	} {

@@ -1,7 +1,9 @@
 package sqlitelog
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -94,9 +96,20 @@ func TestWriteAheadIsCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	note := func(format int) {
+		t.Helper()
+		if err := l.writer.conn.Script(fmt.Sprintf(`PRAGMA user_version = %d`, format)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	note(schemaFormat + 1)
 	if done, err := l.writer.cut(t.Context()); !done {
 		t.Fatal(err)
 	}
+	if format := texts(t, raw(t, dir), `PRAGMA user_version`); !slices.Equal(format, []string{fmt.Sprint(schemaFormat + 1)}) {
+		t.Errorf("the format is %v, and a newer mneme has noted %d", format, schemaFormat+1)
+	}
+	note(schemaFormat)
 	if n := size(); n != keptAhead {
 		t.Errorf("%d bytes are kept, want %d", n, keptAhead)
 	}

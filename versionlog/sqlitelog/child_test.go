@@ -47,6 +47,8 @@ func child(role string) error {
 		})
 	case "commits":
 		return commitAtEveryLine(ctx, l, storeID)
+	case "early":
+		return writeEarlyAndStay(ctx, l, storeID)
 	case "crash-content":
 		return commitContents(ctx, l, storeID)
 	case "crash-pack":

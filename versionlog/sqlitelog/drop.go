@@ -99,6 +99,7 @@ var leftTables = []leftTable{
 	{"files_left", "sha256", "0", func(r *sqlite.Row) any { return r.ColumnBlob(0, nil) }},
 	{"commits", "seq", "length(record) + octet_length(message)", func(r *sqlite.Row) any { return r.ColumnInt64(0) }},
 	{"versions", "seq", "0", func(r *sqlite.Row) any { return r.ColumnInt64(0) }},
+	{"early", "id", "0", func(r *sqlite.Row) any { return r.ColumnText(0) }},
 	{"paths", "path", "0", func(r *sqlite.Row) any { return r.ColumnText(0) }},
 }
 

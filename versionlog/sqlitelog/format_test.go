@@ -74,7 +74,7 @@ func newLog(t testing.TB) (dir string, s versionlog.Store) {
 // change of it is a change of format.
 func TestSchemaGolden(t *testing.T) {
 	dir, _ := newLog(t)
-	want, err := os.ReadFile("testdata/schema-v6.sql")
+	want, err := os.ReadFile("testdata/schema-v7.sql")
 	if err != nil {
 		t.Fatal(err)
 	}

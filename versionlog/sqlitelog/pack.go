@@ -80,9 +80,9 @@ type planner struct {
 const (
 	progressOf = `SELECT seq, ord, gone FROM packing WHERE store = ?`
 
-	// versionsFrom reads the versions from one on.
+	// versionsFrom reads the versions from one on, up to a sequence number.
 	versionsFrom = `SELECT seq, ord, memory_id, parent, sha256 FROM versions
-		WHERE store = ? AND (seq, ord) >= (?, ?) ORDER BY seq, ord LIMIT 500`
+		WHERE store = ? AND (seq, ord) >= (?, ?) AND seq <= ? ORDER BY seq, ord LIMIT 500`
 
 	contentAt = `SELECT sha256, size FROM versions WHERE store = ? AND seq = ? AND ord = ?`
 
@@ -125,7 +125,7 @@ func plan(ctx context.Context, from source, store int64, files Files, ahead curs
 	if err := p.frames(ctx); err != nil {
 		return nil, err
 	}
-	versions, err := queryAll(ctx, from, versionsFrom, scanReplacement, store, p.next.to.seq, p.next.to.ord)
+	versions, err := queryAll(ctx, from, versionsFrom, scanReplacement, store, p.next.to.seq, p.next.to.ord, p.next.tip)
 	if err != nil {
 		return nil, err
 	}

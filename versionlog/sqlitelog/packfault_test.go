@@ -374,7 +374,7 @@ func TestPackedQueries(t *testing.T) {
 		packedOn:       "SEARCH packed USING INDEX packed_base (base=?)",
 		leaningOn:      "SEARCH l USING COVERING INDEX packed_base (base=?)",
 		packedAfter(7): "SEARCH p USING INDEX packed_content (store=? AND <expr>>?)",
-		versionsFrom:   "SEARCH versions USING PRIMARY KEY (store=? AND (seq,ord)>(?,?))",
+		versionsFrom:   "SEARCH versions USING PRIMARY KEY (store=? AND (seq,ord)>(?,?) AND seq<?)",
 		contentAt:      "SEARCH versions USING PRIMARY KEY (store=? AND seq=? AND ord=?)",
 		contentBefore:  "SEARCH versions USING INDEX versions_memory (store=? AND memory_id=? AND seq<?)",
 		headOf:         "SEARCH versions USING INDEX versions_memory (store=? AND memory_id=?)",

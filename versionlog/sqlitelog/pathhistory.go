@@ -22,7 +22,7 @@ func (l *Log) PathHistory(ctx context.Context, storeID, path string) iter.Seq2[v
 				return
 			}
 			if erased {
-				l.tookPlace(ctx, s.num, path)(yield)
+				l.tookPlace(ctx, s, path)(yield)
 				return
 			}
 			end, err := queryOne(ctx, l.db, headAt, scanVersion, s.num, path)
@@ -70,13 +70,13 @@ func (l *Log) hasErased(ctx context.Context, store int64) (bool, error) {
 }
 
 // tookPlace yields the versions that took place at a path, newest first.
-func (l *Log) tookPlace(ctx context.Context, store int64, path string) iter.Seq2[versionlog.Version, error] {
-	before := int64(math.MaxInt64)
+func (l *Log) tookPlace(ctx context.Context, s storeRow, path string) iter.Seq2[versionlog.Version, error] {
+	before := int64(s.tip.Seq) + 1
 	return paged(pageRows, func(last *versionlog.Version, room []versionlog.Version) ([]versionlog.Version, error) {
 		if last != nil {
 			before = int64(last.Seq)
 		}
-		return queryInto(ctx, room, l.db, tookPlaceBefore(pageRows), scanVersion, store, path, before)
+		return queryInto(ctx, room, l.db, tookPlaceBefore(pageRows), scanVersion, s.num, path, before)
 	})
 }
 

@@ -18,7 +18,7 @@ const (
 	// applicationID marks the database as a log of mneme: "mnem" in ASCII.
 	applicationID = 0x6d6e656d
 	// schemaFormat is the format of the tables, kept as user_version.
-	schemaFormat = 6
+	schemaFormat = 7
 	// blobsFormat is the first format that has the table blobs.
 	blobsFormat = 2
 	// quotasFormat is the first format that has quotas and totals of stores.
@@ -28,6 +28,8 @@ const (
 	eventsFormat = 5
 	// policyFormat is the first format in which stores have a policy.
 	policyFormat = 6
+	// earlyFormat is the first format that has the table early.
+	earlyFormat = 7
 	// pastFormat is the first format that has an index of what came to each path.
 	pastFormat = 4
 	// packedFormat is the first format that has the table packed.
@@ -52,13 +54,19 @@ var schemaV5 string
 //go:embed schema-v6.sql
 var schemaV6 string
 
+//go:embed schema-v7.sql
+var schemaV7 string
+
 // schemas are what each format adds to the one before, from format 1 on.
-var schemas = [schemaFormat]string{schemaV1, schemaV2, schemaV3, schemaV4, schemaV5, schemaV6}
+var schemas = [schemaFormat]string{schemaV1, schemaV2, schemaV3, schemaV4, schemaV5, schemaV6, schemaV7}
 
 // inFormat returns a statement as a database of a format understands it.
 func inFormat(text string, format int) string {
 	if format < eventsFormat {
 		text = strings.ReplaceAll(text, spellingColumn, `''`)
+	}
+	if format < earlyFormat {
+		text = strings.ReplaceAll(text, unlessEarly, ``)
 	}
 	return text
 }

@@ -92,8 +92,15 @@ func (w *writer) cut(ctx context.Context) (done bool, err error) {
 	if err = limit(keptAhead); err == nil {
 		err = w.conn.Begin()
 	}
+	format := 0 // of a newer mneme, maybe
 	if err == nil {
-		err = w.conn.Script(fmt.Sprintf(`PRAGMA user_version = %d`, schemaFormat))
+		err = w.conn.Each(`PRAGMA user_version`, func(row *sqlite.Row) error {
+			format = row.ColumnInt(0)
+			return nil
+		})
+	}
+	if err == nil {
+		err = w.conn.Script(fmt.Sprintf(`PRAGMA user_version = %d`, format))
 	}
 	if err == nil {
 		err = w.conn.Commit()

@@ -12,6 +12,9 @@ import (
 // spellingColumn is a column that databases of earlier formats do not have.
 const spellingColumn = `v.spelling`
 
+// unlessEarly leaves out early versions, which databases of earlier formats do not have.
+const unlessEarly = ` AND NOT (v.seq = s.tip_seq + 1 AND EXISTS (SELECT 1 FROM early WHERE store = v.store))`
+
 const versionColumns = `v.id, v.memory_id, v.parent, v.seq, v.op, v.path, v.from_path, v.sha256, v.size,
 	c.actor_kind, c.actor_id, c.session, c.time, c.message, ` + spellingColumn
 
@@ -104,7 +107,10 @@ const (
 	setKeyAside   = `UPDATE commits SET key = printf('` + keyAside + `', key, seq) WHERE store = ? AND key = ?`
 	insertVersion = `INSERT INTO versions (store, seq, ord, id, memory_id, parent, op, path, from_path, sha256, size, spelling)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	leavePath = `UPDATE paths SET live = 0 WHERE store = ?1 AND seq = ?2 AND ord = ?3
+	noteEarly     = `INSERT INTO early (store, id) VALUES (?, ?)`
+	dropEarlyNote = `DELETE FROM early WHERE store = ?`
+	dropEarly     = `DELETE FROM versions WHERE store = ? AND seq > ?`
+	leavePath     = `UPDATE paths SET live = 0 WHERE store = ?1 AND seq = ?2 AND ord = ?3
 		AND path = (SELECT path FROM versions WHERE store = ?1 AND seq = ?2 AND ord = ?3)`
 
 	setPath = `INSERT INTO paths (store, path, seq, ord, live) VALUES (?, ?, ?, ?, ?)

@@ -16,19 +16,21 @@ type storeRow struct {
 	num     int64
 	tip     versionlog.Tip
 	counted uint64 // the commit up to which the totals of tip count
+	early   string // the id of the first early version; "" is none
 }
 
-// The columns of a row: those of every format, and what quotasFormat, eventsFormat and
-// policyFormat add.
+// The columns of a row: those of every format, and what quotasFormat, eventsFormat,
+// policyFormat and earlyFormat add.
 const (
 	storeColumns = `num, id, slug, name, description, max_bytes, content, created_at, archived_at, tip_seq, tip_digest, tip_time`
 	quotaColumns = `, quota_bytes, quota_memories, quota_per_hour, counted_seq, total_bytes, total_memories, in_hour`
 	eventColumns = `, metadata, updated_at, epoch, replica`
 	policyColumn = `, policy`
+	earlyColumn  = `, (SELECT id FROM early WHERE store = num)`
 )
 
 // storeByID reads a row of the newest format.
-const storeByID = `SELECT ` + storeColumns + quotaColumns + eventColumns + policyColumn + ` FROM stores WHERE id = ?`
+const storeByID = `SELECT ` + storeColumns + quotaColumns + eventColumns + policyColumn + earlyColumn + ` FROM stores WHERE id = ?`
 
 // readStores is how the rows of a format are read, followed by a condition or an order.
 func readStores(format int) string {
@@ -41,6 +43,9 @@ func readStores(format int) string {
 	}
 	if format >= policyFormat {
 		columns += policyColumn
+	}
+	if format >= earlyFormat {
+		columns += earlyColumn
 	}
 	return `SELECT ` + columns + ` FROM stores `
 }
@@ -69,6 +74,9 @@ func scanStore(row *sqlite.Row) (storeRow, error) {
 	s.UpdatedAt, s.Epoch, s.Replica = timeIn(row, 20), uint64(row.ColumnInt64(21)), row.ColumnInt64(22) != 0
 	if err = readJSON(row, 19, &s.Metadata); err == nil && row.ColumnCount() > 23 {
 		err = readJSON(row, 23, &s.Policy)
+	}
+	if row.ColumnCount() > 24 {
+		s.early = row.ColumnText(24)
 	}
 	return s, err
 }

@@ -10,7 +10,7 @@ import (
 // surveyed counts commits, versions, contents of versions, and live memories.
 const surveyed = `SELECT (SELECT count(*) FROM commits WHERE store = ?1), count(*), count(DISTINCT sha256),
 		(SELECT count(*) FROM paths WHERE store = ?1 AND live = 1 AND substr(path, -1) <> '/')
-	FROM versions WHERE store = ?1`
+	FROM versions WHERE store = ?1 AND seq <= (SELECT tip_seq FROM stores WHERE num = ?1)`
 
 // survey is one of the log's Capabilities.
 func (l *Log) survey(ctx context.Context, storeID string) (*versionlog.Survey, error) {

@@ -16,7 +16,17 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 	}
 	l.packer.committing()
 	a := &attempt{ctx: ctx, storeID: storeID, proposal: p, drafted: l.draft(ctx, storeID, p), done: make(chan struct{})}
-	if err := l.make(a); err != nil {
+	var err error
+	if p.Finished == nil {
+		err = l.writeEarly(ctx, a.drafted)
+	}
+	if err == nil {
+		err = l.make(a)
+	}
+	if err != nil || !a.appended {
+		l.withdraw(ctx, a.drafted)
+	}
+	if err != nil {
 		return nil, err // the caller knows the store by a better name than its id
 	}
 	return a.commit, nil

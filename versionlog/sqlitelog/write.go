@@ -256,8 +256,18 @@ func (w *writer) insert(s *storeRow, c *versionlog.Commit, record []byte, import
 	if err != nil {
 		return err
 	}
+	early, err := w.takeEarly(s, c)
+	if err != nil {
+		return err
+	}
 	for i := range c.Versions {
-		if err := w.insertVersion(s.num, i, &c.Versions[i], imported); err != nil {
+		v := &c.Versions[i]
+		if !early {
+			if err := w.insertVersion(s.num, i, v); err != nil {
+				return err
+			}
+		}
+		if err := w.takePlace(s.num, i, v, imported); err != nil {
 			return err
 		}
 	}
@@ -272,12 +282,38 @@ func (w *writer) insert(s *storeRow, c *versionlog.Commit, record []byte, import
 	return w.run(setTip, seq, blobOf(c.Digest), micros, totals.Bytes, totals.Memories, totals.InHour, s.num)
 }
 
-func (w *writer) insertVersion(store int64, ordinal int, v *versionlog.Version, imported bool) error {
-	seq := int64(v.Seq)
-	err := w.run(insertVersion, store, seq, ordinal, v.ID, v.MemoryID, v.Parent, string(v.Op), v.Path, v.From, blobOf(v.Digest), v.Size, v.Spelling)
-	if err != nil {
-		return err
+// isEarly reports whether the early versions of a store are those of a commit.
+func isEarly(c *versionlog.Commit, s *storeRow) bool {
+	return len(c.Versions) > 0 && s.early == c.Versions[0].ID
+}
+
+// dropEarly removes the early versions of a store.
+func (w *writer) dropEarly(s *storeRow) error {
+	return errors.Join(w.run(dropEarly, s.num, int64(s.tip.Seq)), w.run(dropEarlyNote, s.num))
+}
+
+// takeEarly leaves no version of a store early, within the transaction of its next commit. It reports
+// whether those of the commit were, which stay.
+func (w *writer) takeEarly(s *storeRow, c *versionlog.Commit) (own bool, err error) {
+	if s.early == "" {
+		return false, nil
 	}
+	if own = isEarly(c, s); own {
+		err = w.run(dropEarlyNote, s.num)
+	} else {
+		err = w.dropEarly(s)
+	}
+	s.early = ""
+	return own, err
+}
+
+func (w *writer) insertVersion(store int64, ordinal int, v *versionlog.Version) error {
+	return w.run(insertVersion, store, int64(v.Seq), ordinal, v.ID, v.MemoryID, v.Parent, string(v.Op), v.Path, v.From, blobOf(v.Digest), v.Size, v.Spelling)
+}
+
+// takePlace notes that a version is the last that took place where it came to, and where it left.
+func (w *writer) takePlace(store int64, ordinal int, v *versionlog.Version, imported bool) error {
+	seq := int64(v.Seq)
 	if v.Redacted() {
 		return w.vacate(store, v.Parent)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"mneme/cmd/mneme/app"
 	"mneme/internal/lines"
 )
 
@@ -28,5 +29,15 @@ func serveLines(in io.Reader, most int, answer func(line []byte) any, reply func
 		if err != nil {
 			return fmt.Errorf("write standard output: %w", err)
 		}
+	}
+}
+
+// reply returns a function that writes an answer and overwrites its buffer.
+func reply(a *app.App) func(answer any) error {
+	return func(answer any) error {
+		err := errors.Join(a.PrintJSON(answer), a.Out.Flush())
+		buffer := a.Out.AvailableBuffer()
+		clear(buffer[:cap(buffer)])
+		return err
 	}
 }

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"mneme/cmd/mneme/app"
@@ -34,8 +33,6 @@ func (c *PluginCmd) Run(ctx context.Context, a *app.App) error {
 	return f.withMemory(ctx, a, tools.Options{}, func(m *tools.Memory) error {
 		p := plugin.New(m, &plugin.Options{Deadline: time.Duration(c.Deadline), Version: app.Version(), Logger: c.logger()})
 		defer p.Close()
-		return serveLines(a.In, p.MaxRequest(), func(line []byte) any { return p.Answer(ctx, line) }, func(reply any) error {
-			return errors.Join(a.PrintJSON(reply), a.Out.Flush())
-		})
+		return serveLines(a.In, p.MaxRequest(), func(line []byte) any { return p.Answer(ctx, line) }, reply(a))
 	})
 }

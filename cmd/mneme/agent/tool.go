@@ -6,7 +6,6 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/sessions"
 	"mneme/cmd/mneme/term"
+	"mneme/forget"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/tools"
@@ -53,6 +53,9 @@ func (f *agentFlags) withMemory(ctx context.Context, a *app.App, opts tools.Opti
 	if err != nil {
 		return err
 	}
+	if err := sessions.OverwriteFreed(true); err != nil {
+		return err
+	}
 	opts.Logger, opts.Merge = f.logger(), f.OnConflict == "merge"
 	return a.WithLibrary(ctx, backend.Options{ReadOnly: sessions.AllReadOnly(wanted)}, func(lib *backend.Library) (err error) {
 		if f.Session, err = sessions.OwnSession(lib, f.Session); err != nil {
@@ -85,7 +88,9 @@ func (f *agentFlags) withMemory(ctx context.Context, a *app.App, opts tools.Opti
 			return err
 		}
 		m := tools.New(places, &opts)
+		follower := followErased(lib, m, stores, opts.Logger)
 		err = do(m)
+		follower.Close()
 		for _, p := range places {
 			if p.Session != nil {
 				p.Session.Close()
@@ -93,6 +98,16 @@ func (f *agentFlags) withMemory(ctx context.Context, a *app.App, opts tools.Opti
 		}
 		return err
 	})
+}
+
+// followErased has the process keep nothing of versions that are erased, until the follower is closed.
+func followErased(lib *backend.Library, m *tools.Memory, stores []*memory.Store, log *slog.Logger) *forget.Follower {
+	f := forget.NewFollower(&forget.FollowerOptions{Library: lib.Library, FollowFar: true, Kept: lib.Conflicts, Clear: m.Forget, Logger: log})
+	f.Start()
+	for _, st := range stores {
+		f.Follow(st.Info().ID)
+	}
+	return f
 }
 
 // places are the stores with their sessions, which go on with what their id has left.
@@ -146,7 +161,7 @@ func (c *ToolCmd) Run(ctx context.Context, a *app.App) error {
 		}{tools.Declaration(), tools.Schema()})
 	}
 	return c.withMemory(ctx, a, c.options(), func(m *tools.Memory) error {
-		return serveTool(ctx, m, a.In, func(reply any) error { return errors.Join(a.PrintJSON(reply), a.Out.Flush()) })
+		return serveTool(ctx, m, a.In, reply(a))
 	})
 }
 

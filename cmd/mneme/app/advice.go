@@ -13,6 +13,7 @@ import (
 	"mneme/internal/safepath"
 	"mneme/memory"
 	"mneme/server/access"
+	"mneme/verify"
 	"mneme/versionlog"
 	"mneme/witness"
 )
@@ -118,16 +119,16 @@ func AdviseDeletion(err error, storeID string) error {
 }
 
 // AdviseProblem says what can be done about a problem of a store, with the commands for it.
-func AdviseProblem(at *backend.Location, store string, p memory.Problem) string {
+func AdviseProblem(at *backend.Location, store string, p verify.Problem) string {
 	switch {
 	case p.Finding == finding.BucketErased:
 		return fmt.Sprintf("%s: `mneme redact %s VERSION… --reason WHY`", p.Do, store)
 	case p.Kind == backend.ProblemIndex && at.Recovery.Rebuild != nil:
 		return p.Do + ": `mneme fsck --rebuild-index`"
-	case p.Kind == memory.ProblemBlob && p.Current:
+	case p.Kind == verify.ProblemBlob && p.Current:
 		return fmt.Sprintf("write it again from a copy (`mneme write %s`), or bring an earlier version back (`mneme log %[1]s`, `mneme restore %[1]s VERSION`)",
 			term.ShellWord(store+":"+p.Version.Path))
-	case p.Kind == memory.ProblemBlob:
+	case p.Kind == verify.ProblemBlob:
 		return fmt.Sprintf("%s (`mneme write %s`)", p.Do, term.ShellWord(store+":/restored"))
 	}
 	return p.Do

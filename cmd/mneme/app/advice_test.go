@@ -12,6 +12,7 @@ import (
 	"mneme/errkind"
 	"mneme/finding"
 	"mneme/memory"
+	"mneme/verify"
 	"mneme/versionlog"
 	"mneme/witness"
 )
@@ -96,15 +97,15 @@ func TestAdviseProblem(t *testing.T) {
 	v := versionlog.Version{Path: "/a b"}
 	for _, test := range []struct {
 		at   *backend.Location
-		p    memory.Problem
+		p    verify.Problem
 		want string
 	}{
-		{remote, memory.Problem{Kind: backend.ProblemIndex, Do: "rebuild the index"}, "rebuild the index: `mneme fsck --rebuild-index`"},
-		{remote, memory.Problem{Kind: backend.ProblemIndex, Finding: finding.BucketErased, Do: "x"}, "x: `mneme redact notes VERSION… --reason WHY`"},
-		{local, memory.Problem{Kind: backend.ProblemIndex, Do: "x"}, "x"},
-		{local, memory.Problem{Kind: memory.ProblemRecord, Do: "x"}, "x"},
-		{local, memory.Problem{Kind: memory.ProblemBlob, Do: "x", Version: v}, "x (`mneme write notes:/restored`)"},
-		{local, memory.Problem{Kind: memory.ProblemBlob, Do: "x", Version: v, Current: true}, "`mneme restore 'notes:/a b' VERSION`"},
+		{remote, verify.Problem{Kind: backend.ProblemIndex, Do: "rebuild the index"}, "rebuild the index: `mneme fsck --rebuild-index`"},
+		{remote, verify.Problem{Kind: backend.ProblemIndex, Finding: finding.BucketErased, Do: "x"}, "x: `mneme redact notes VERSION… --reason WHY`"},
+		{local, verify.Problem{Kind: backend.ProblemIndex, Do: "x"}, "x"},
+		{local, verify.Problem{Kind: verify.ProblemRecord, Do: "x"}, "x"},
+		{local, verify.Problem{Kind: verify.ProblemBlob, Do: "x", Version: v}, "x (`mneme write notes:/restored`)"},
+		{local, verify.Problem{Kind: verify.ProblemBlob, Do: "x", Version: v, Current: true}, "`mneme restore 'notes:/a b' VERSION`"},
 	} {
 		if got := AdviseProblem(test.at, "notes", test.p); !strings.Contains(got, test.want) {
 			t.Errorf("%+v: %q, want %q", test.p, got, test.want)

@@ -10,6 +10,7 @@ import (
 	"mneme/backend"
 	"mneme/cmd/mneme/term"
 	"mneme/errkind"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/versionlog"
@@ -43,7 +44,7 @@ func ExplainMissing(ctx context.Context, st *memory.Store, path string, err erro
 		}
 		return err
 	}
-	for _, historyErr := range st.History(ctx, path) {
+	for _, historyErr := range history.Versions(ctx, st, path) {
 		if historyErr == nil {
 			return fmt.Errorf("%s: %w, but it was there; `mneme log %s` shows its versions", at, versionlog.ErrNotFound, at.Word())
 		}
@@ -67,7 +68,7 @@ func MeansDir(ctx context.Context, st *memory.Store, place, path string) (bool, 
 		return true, nil
 	}
 	if !strings.HasSuffix(place, "/") {
-		for _, err := range st.History(ctx, path) {
+		for _, err := range history.Versions(ctx, st, path) {
 			if !errors.Is(err, versionlog.ErrNotFound) {
 				return false, err
 			}
@@ -76,7 +77,7 @@ func MeansDir(ctx context.Context, st *memory.Store, place, path string) (bool, 
 	for _, err := range st.Tree(ctx, path) {
 		return err == nil, err
 	}
-	for _, err := range st.LogDir(ctx, path, memory.Query{}) {
+	for _, err := range history.LogDir(ctx, st, path, history.Query{}) {
 		return err == nil, err
 	}
 	return false, nil
@@ -160,7 +161,7 @@ func SplitVersion(ctx context.Context, st *memory.Store, path string) (memoryPat
 	if m == nil {
 		return path, "", nil
 	}
-	for _, err := range st.History(ctx, path) {
+	for _, err := range history.Versions(ctx, st, path) {
 		if errors.Is(err, versionlog.ErrNotFound) {
 			break
 		}

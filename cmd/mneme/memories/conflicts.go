@@ -12,6 +12,7 @@ import (
 	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
 	"mneme/cmd/mneme/view"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/session"
 	"mneme/session/conflict"
@@ -127,7 +128,7 @@ func (c *conflictsShowCmd) Run(ctx context.Context, a *app.App) error {
 			{"Session", about.Session}, {"Why", whyOf(about)}, {"Based on", side(about.Base)}, {"Instead", side(about.Theirs)},
 		})
 		a.Printf("\n")
-		a.PrintDiff(memory.Diff("theirs", "yours", texts.Theirs, texts.Yours))
+		a.PrintDiff(history.Diff("theirs", "yours", texts.Theirs, texts.Yours))
 		return nil
 	})
 }
@@ -180,7 +181,7 @@ func (c *conflictsDiffCmd) Run(ctx context.Context, a *app.App) error {
 		if c.Base {
 			name, from = conflict.BaseFile, texts.Base
 		}
-		diff := memory.Diff(name, conflict.YoursFile, from, texts.Yours)
+		diff := history.Diff(name, conflict.YoursFile, from, texts.Yours)
 		if a.JSON {
 			return a.PrintJSON(struct {
 				conflict.About

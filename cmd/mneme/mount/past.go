@@ -7,6 +7,7 @@ import (
 	"mneme/backend"
 	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/sessions"
+	"mneme/history"
 	"mneme/memory"
 )
 
@@ -16,7 +17,7 @@ func checkAsOf(asOf string, keep bool) error {
 		return nil
 	}
 	now := time.Now()
-	point, err := memory.ParsePoint(asOf, now)
+	point, err := history.ParsePoint(asOf, now)
 	if err != nil {
 		return app.Usagef("--as-of: %v", err)
 	}
@@ -28,7 +29,7 @@ func checkAsOf(asOf string, keep bool) error {
 
 // openPast opens stores as they were at a point, each at its own commit.
 func openPast(ctx context.Context, lib *backend.Library, wanted []sessions.WantedStore, asOf string) ([]*memory.Store, error) {
-	point, err := memory.ParsePoint(asOf, time.Now())
+	point, err := history.ParsePoint(asOf, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func openPast(ctx context.Context, lib *backend.Library, wanted []sessions.Wante
 		return nil, err
 	}
 	for i, st := range stores {
-		seq, err := st.ResolvePoint(ctx, point)
+		seq, err := history.ResolvePoint(ctx, st, point)
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"mneme/cas"
 	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -41,10 +42,10 @@ func warnLost(a *app.App, store string, v versionlog.Version) {
 // withStoreAt opens the store that ref means for reading, as it was at a point, for the time
 // of do; "" is as it is.
 func withStoreAt(ctx context.Context, a *app.App, ref, at string, do func(*backend.Library, *memory.Store) error) error {
-	var point memory.Point
+	var point history.Point
 	if at != "" {
 		var err error
-		if point, err = memory.ParsePoint(at, time.Now()); err != nil {
+		if point, err = history.ParsePoint(at, time.Now()); err != nil {
 			return err
 		}
 	}
@@ -54,7 +55,7 @@ func withStoreAt(ctx context.Context, a *app.App, ref, at string, do func(*backe
 			return err
 		}
 		if at != "" {
-			seq, err := st.ResolvePoint(ctx, point)
+			seq, err := history.ResolvePoint(ctx, st, point)
 			if err != nil {
 				return err
 			}

@@ -17,6 +17,7 @@ import (
 	"mneme/internal/plural"
 	"mneme/internal/quote"
 	"mneme/memory"
+	"mneme/verify"
 	"mneme/versionlog"
 )
 
@@ -149,7 +150,7 @@ func (d damage) err(all int, at *backend.Location) error {
 // there is something.
 func checkShared(ctx context.Context, a *app.App, lib *backend.Library) (found bool, err error) {
 	var printErr error
-	err = lib.CheckShared(ctx, func(p memory.Problem) {
+	err = lib.CheckShared(ctx, func(p verify.Problem) {
 		found = true
 		if err := printProblem(a, "", p); printErr == nil {
 			printErr = err
@@ -189,12 +190,12 @@ func (c *FsckCmd) check(ctx context.Context, a *app.App, lib *backend.Library, s
 	defer bar.Clear()
 	out := fsckJSON{Type: "fsck", Store: s.Slug, ID: s.ID}
 	var printErr error
-	report := func(p memory.Problem) {
+	report := func(p verify.Problem) {
 		out.Problems++
 		if p.Repaired {
 			out.Repaired++
 		}
-		out.unproved = out.unproved || p.Kind == memory.ProblemHistory
+		out.unproved = out.unproved || p.Kind == verify.ProblemHistory
 		bar.Clear()
 		p.Do = app.AdviseProblem(lib.Location, s.Slug, p)
 		if err := printProblem(a, s.Slug, p); printErr == nil {
@@ -209,7 +210,7 @@ func (c *FsckCmd) check(ctx context.Context, a *app.App, lib *backend.Library, s
 	if err := c.witnessed(ctx, a, lib, s, lost, report); err != nil {
 		return out, err
 	}
-	opts := &memory.VerifyOptions{PresenceOnly: c.Quick, Progress: bar.Show, DoIndex: doIndex(lib.Location)}
+	opts := &verify.Options{PresenceOnly: c.Quick, Progress: bar.Show, DoIndex: doIndex(lib.Location)}
 	if c.noted != nil {
 		opts.Against = &c.noted.Tip
 	}
@@ -230,21 +231,21 @@ func (c *FsckCmd) check(ctx context.Context, a *app.App, lib *backend.Library, s
 
 // look verifies what a store says, and beside it how its log keeps that; what is repaired is looked
 // at when it is.
-func (c *FsckCmd) look(ctx context.Context, lib *backend.Library, st *memory.Store, id string, opts *memory.VerifyOptions, report func(memory.Problem)) (memory.Verification, error) {
+func (c *FsckCmd) look(ctx context.Context, lib *backend.Library, st *memory.Store, id string, opts *verify.Options, report func(verify.Problem)) (verify.Verification, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var kept []memory.Problem
+	var kept []verify.Problem
 	check := sync.OnceValue(func() error {
 		if c.Quick {
 			return nil
 		}
-		return lib.Check(ctx, id, func(p memory.Problem) { kept = append(kept, p) })
+		return lib.Check(ctx, id, func(p verify.Problem) { kept = append(kept, p) })
 	})
 	var beside sync.WaitGroup
 	if !c.Repair {
 		beside.Go(func() { _ = check() })
 	}
-	sum, err := st.Verify(ctx, opts, report)
+	sum, err := verify.Store(ctx, st, opts, report)
 	if err != nil {
 		cancel()
 		beside.Wait()
@@ -259,7 +260,7 @@ func (c *FsckCmd) look(ctx context.Context, lib *backend.Library, st *memory.Sto
 
 // printProblem writes a finding at once, in one line. Without a store it is of what
 // all share.
-func printProblem(a *app.App, store string, p memory.Problem) error {
+func printProblem(a *app.App, store string, p verify.Problem) error {
 	if a.JSON {
 		if err := a.PrintJSON(problemJSON{
 			Type: "problem", Store: store, Kind: string(p.Kind), Finding: string(p.Finding), Subject: p.Subject, Problem: p.What, Advice: p.Do, Repaired: p.Repaired,

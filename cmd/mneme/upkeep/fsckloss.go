@@ -13,15 +13,15 @@ import (
 	"mneme/cmd/mneme/term"
 	"mneme/finding"
 	"mneme/internal/quote"
-	"mneme/memory"
+	"mneme/verify"
 	"mneme/versionlog"
 )
 
 // problemLoss is what was acknowledged and is not there.
-const problemLoss memory.ProblemKind = "loss"
+const problemLoss verify.ProblemKind = "loss"
 
-func lossProblem(l backend.Loss) memory.Problem {
-	return memory.Problem{
+func lossProblem(l backend.Loss) verify.Problem {
+	return verify.Problem{
 		Kind: problemLoss, Finding: finding.Loss, Subject: "history", What: l.What,
 		Do: "copy the directory again with `mneme backup`, go back to a backup, or go on without what is missing: `mneme fsck --accept-loss`",
 	}
@@ -54,7 +54,7 @@ func (c *FsckCmd) losses(ctx context.Context, a *app.App, at *backend.Location) 
 // witnessed compares a store with what this machine has seen of it, and reports the
 // difference, or accepts it with --accept-loss. A loss that the backend has told of
 // is not reported again.
-func (c *FsckCmd) witnessed(ctx context.Context, a *app.App, lib *backend.Library, s versionlog.Store, lost []backend.Loss, report func(memory.Problem)) error {
+func (c *FsckCmd) witnessed(ctx context.Context, a *app.App, lib *backend.Library, s versionlog.Store, lost []backend.Loss, report func(verify.Problem)) error {
 	missing, changed, err := lib.Seen(ctx, s)
 	if err != nil {
 		return err
@@ -72,11 +72,11 @@ func (c *FsckCmd) witnessed(ctx context.Context, a *app.App, lib *backend.Librar
 	switch {
 	case missing == "" || twice:
 	case behind != nil: // nothing is to be accepted
-		report(memory.Problem{Kind: problemLoss, Finding: finding.LossIndex, Subject: "store", What: missing, Do: "the records say something else than the index: " + doIndex(lib.Location)})
+		report(verify.Problem{Kind: problemLoss, Finding: finding.LossIndex, Subject: "store", What: missing, Do: "the records say something else than the index: " + doIndex(lib.Location)})
 	case c.AcceptLoss:
 		return errors.Join(lib.Accept(ctx, s), printAccepted(a, backend.Loss{Store: s, What: missing}, ""), a.Out.Flush())
 	default:
-		report(memory.Problem{
+		report(verify.Problem{
 			Kind: problemLoss, Finding: finding.LossSeen, Subject: "store", What: missing,
 			Do: fmt.Sprintf("if %s, that is why, and `mneme fsck %s --accept-loss` takes it as it is; else somebody has changed it behind mneme: compare it with a backup", why, s.Slug),
 		})

@@ -60,7 +60,7 @@ func (c *GcCmd) Run(ctx context.Context, a *app.App) error {
 		}
 		stores, err := lib.AllStores(ctx)
 		if err == nil {
-			err = forget.RefuseUnfinished(lib.ImportsDir(), stores)
+			err = forget.RefuseUnfinished(app.Importing(lib), stores)
 		}
 		if err != nil {
 			return err
@@ -148,7 +148,7 @@ func (c *GcCmd) collect(ctx context.Context, a *app.App, lib *backend.Library, s
 	bar := a.Progress("gc " + slug)
 	defer bar.Clear()
 	now, _ := lib.Clock()
-	expired, err := st.FindExpired(ctx, now, c.Grace, func(done, total int) { bar.Show("commits", done, total) })
+	expired, err := forget.FindExpired(ctx, st, now, c.Grace, func(done, total int) { bar.Show("commits", done, total) })
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ var errNotAll = errkind.New(errkind.Corrupt, "what the redaction could not look 
 var errNoMatch = errkind.New(errkind.NotFound, "no version matches, unless it was erased before; want a --grep, --path or --session that some have (`mneme log STORE` shows them)")
 
 // ending is the error of what was left in places, and of what could not be looked at.
-func (c *RedactCmd) ending(left []forget.Place, unseen []memory.Unseen) error {
+func (c *RedactCmd) ending(left []forget.Place, unseen []forget.Unseen) error {
 	switch {
 	case len(unseen) > 0:
 		return errNotAll
@@ -109,8 +109,8 @@ func (c *RedactCmd) ending(left []forget.Place, unseen []memory.Unseen) error {
 }
 
 // find returns the versions to erase, and what could not be looked at.
-func (c *RedactCmd) find(ctx context.Context, a *app.App, st *memory.Store) ([]memory.Redactable, []memory.Unseen, error) {
-	q := memory.RedactionQuery{Session: c.Session, Text: c.Grep}
+func (c *RedactCmd) find(ctx context.Context, a *app.App, st *memory.Store) ([]forget.Found, []forget.Unseen, error) {
+	q := forget.Query{Session: c.Session, Text: c.Grep}
 	if c.Path != "" {
 		path, err := memory.ParsePrefix(c.Path)
 		if err != nil {
@@ -127,13 +127,13 @@ func (c *RedactCmd) find(ctx context.Context, a *app.App, st *memory.Store) ([]m
 	}
 	c.Versions = q.Versions
 	bar := a.Progress("redact " + st.Info().Slug)
-	all, unseen, err := st.FindToRedact(ctx, q, func(done, total int) { bar.Show("commits", done, total) })
+	all, unseen, err := forget.Find(ctx, st, q, func(done, total int) { bar.Show("commits", done, total) })
 	bar.Clear()
 	if err != nil {
 		return nil, nil, err
 	}
 	c.unmatched = len(all)+len(unseen)+len(c.Versions) == 0
-	var found []memory.Redactable
+	var found []forget.Found
 	var current []string
 	for _, v := range all {
 		if v.Current {
@@ -189,7 +189,7 @@ type unseenJSON struct {
 	Why  string `json:"why"`
 }
 
-func newUnseenJSON(unseen []memory.Unseen) []unseenJSON {
+func newUnseenJSON(unseen []forget.Unseen) []unseenJSON {
 	all := []unseenJSON{}
 	for _, u := range unseen {
 		all = append(all, unseenJSON(u))
@@ -197,7 +197,7 @@ func newUnseenJSON(unseen []memory.Unseen) []unseenJSON {
 	return all
 }
 
-func printUnseen(a *app.App, unseen []memory.Unseen) {
+func printUnseen(a *app.App, unseen []forget.Unseen) {
 	if len(unseen) > 0 {
 		a.Printf("Not looked at:\n")
 	}
@@ -206,7 +206,7 @@ func printUnseen(a *app.App, unseen []memory.Unseen) {
 	}
 }
 
-func (c *RedactCmd) showFound(a *app.App, st *memory.Store, found []memory.Redactable, unseen []memory.Unseen) error {
+func (c *RedactCmd) showFound(a *app.App, st *memory.Store, found []forget.Found, unseen []forget.Unseen) error {
 	if a.JSON {
 		if c.DryRun {
 			for _, v := range found {
@@ -236,7 +236,7 @@ func (c *RedactCmd) showFound(a *app.App, st *memory.Store, found []memory.Redac
 }
 
 // contentOf says what becomes of the content of a version that is erased.
-func contentOf(v *memory.Redactable) string {
+func contentOf(v *forget.Found) string {
 	switch {
 	case v.Digest.IsZero():
 		return "-"
@@ -246,7 +246,7 @@ func contentOf(v *memory.Redactable) string {
 	return strconv.FormatInt(v.Size, 10)
 }
 
-func (c *RedactCmd) redact(ctx context.Context, a *app.App, lib *backend.Library, st *memory.Store, found []memory.Redactable, unseen []memory.Unseen) error {
+func (c *RedactCmd) redact(ctx context.Context, a *app.App, lib *backend.Library, st *memory.Store, found []forget.Found, unseen []forget.Unseen) error {
 	ids, digests := make([]string, len(found)), map[cas.Digest]bool{}
 	for i := range found {
 		v := &found[i]
@@ -280,7 +280,7 @@ type receiptJSON struct {
 	Unseen []unseenJSON `json:"unseen"`
 }
 
-func (c *RedactCmd) print(a *app.App, r *forget.Receipt, unseen []memory.Unseen) error {
+func (c *RedactCmd) print(a *app.App, r *forget.Receipt, unseen []forget.Unseen) error {
 	if a.JSON {
 		return a.PrintJSON(receiptJSON{r, newUnseenJSON(unseen)})
 	}

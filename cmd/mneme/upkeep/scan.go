@@ -10,6 +10,7 @@ import (
 	"mneme/cmd/mneme/term"
 	"mneme/cmd/mneme/view"
 	"mneme/errkind"
+	"mneme/history"
 	"mneme/internal/plural"
 	"mneme/internal/quote"
 	"mneme/memory"
@@ -42,7 +43,7 @@ func (c *ScanCmd) Run(ctx context.Context, a *app.App) error {
 	}
 	return a.WithPlace(ctx, p, app.Reading, func(st *memory.Store) error {
 		bar := a.Progress("scan " + p.String())
-		found, err := st.Scan(ctx, p.Path, func(done, total int) { bar.Show("commits", done, total) })
+		found, err := history.Scan(ctx, st, p.Path, func(done, total int) { bar.Show("commits", done, total) })
 		bar.Clear()
 		if err != nil {
 			return err
@@ -85,7 +86,7 @@ func (c *ScanCmd) Run(ctx context.Context, a *app.App) error {
 }
 
 // printLeak prints where a content has credentials, and how its versions are erased.
-func printLeak(a *app.App, slug string, l *memory.Leak) error {
+func printLeak(a *app.App, slug string, l *history.Leak) error {
 	first := &l.Versions[0]
 	for _, f := range l.Found {
 		a.Printf("%s:%s:%d: %s (%s)\n", slug, maskedPath(first.Path), f.Line, f.Rule, f.Masked)
@@ -122,7 +123,7 @@ type leakVersionJSON struct {
 	Seq  uint64 `json:"seq"`
 }
 
-func newLeakJSON(l *memory.Leak) leakJSON {
+func newLeakJSON(l *history.Leak) leakJSON {
 	j := leakJSON{Type: "leak", Found: l.Found, Live: l.Live}
 	for i := range l.Versions {
 		v := &l.Versions[i]

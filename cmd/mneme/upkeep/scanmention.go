@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mneme/cmd/mneme/app"
+	"mneme/history"
 	"mneme/internal/plural"
 	"mneme/internal/quote"
 	"mneme/memory"
@@ -13,7 +14,7 @@ import (
 )
 
 // printMention prints where a text that is no content has credentials, and what can be done.
-func printMention(a *app.App, slug string, m *memory.Mention) error {
+func printMention(a *app.App, slug string, m *history.Mention) error {
 	what := m.What
 	switch what {
 	case memory.MentionPath, memory.MentionMessage:
@@ -55,6 +56,6 @@ type mentionJSON struct {
 	Versions []string          `json:"versions,omitempty"`
 }
 
-func newMentionJSON(m *memory.Mention) mentionJSON {
+func newMentionJSON(m *history.Mention) mentionJSON {
 	return mentionJSON{"mention", withoutSecrets(m.What), m.Found, m.Commits, m.Versions}
 }

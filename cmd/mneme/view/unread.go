@@ -6,7 +6,7 @@ import (
 
 	"mneme/cmd/mneme/app"
 	"mneme/cmd/mneme/term"
-	"mneme/memory"
+	"mneme/history"
 )
 
 // UnreadJSON counts versions whose content could not be searched.
@@ -16,8 +16,8 @@ type UnreadJSON struct {
 }
 
 // WarnUnread reports on standard error the contents that a search could not read.
-func WarnUnread(a *app.App, u memory.Unread) error {
-	if u == (memory.Unread{}) {
+func WarnUnread(a *app.App, u history.Unread) error {
+	if u == (history.Unread{}) {
 		return nil
 	}
 	if a.JSON {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mneme/cmd/mneme/app"
+	"mneme/history"
 	"mneme/memory"
 	"mneme/versionlog"
 )
@@ -19,17 +20,17 @@ const VersionPrefix = "memver_"
 // number of a version, or any other point, at which it was the current version.
 func ResolveVersion(ctx context.Context, st *memory.Store, path, ref string) (versionlog.Version, error) {
 	if _, err := strconv.ParseUint(ref, 10, 64); err == nil || strings.HasPrefix(ref, VersionPrefix) {
-		return st.Resolve(ctx, path, ref)
+		return history.Resolve(ctx, st, path, ref)
 	}
-	point, err := memory.ParsePoint(ref, time.Now())
+	point, err := history.ParsePoint(ref, time.Now())
 	if err != nil {
-		return st.Resolve(ctx, path, ref) // its error explains versions
+		return history.Resolve(ctx, st, path, ref) // its error explains versions
 	}
-	seq, err := st.ResolvePoint(ctx, point)
+	seq, err := history.ResolvePoint(ctx, st, point)
 	if err != nil {
 		return versionlog.Version{}, err
 	}
-	return st.AsOf(ctx, path, seq)
+	return history.AsOf(ctx, st, path, seq)
 }
 
 func VersionRef(ctx context.Context, st *memory.Store, path, ref string) (*versionlog.Version, error) {
@@ -68,7 +69,7 @@ func WithVersion(ctx context.Context, a *app.App, at, ref string, do func(*memor
 // NewestVersion returns the newest version of the memory at path, which may be its
 // deletion.
 func NewestVersion(ctx context.Context, st *memory.Store, path string) (*versionlog.Version, error) {
-	for v, err := range st.History(ctx, path) {
+	for v, err := range history.Versions(ctx, st, path) {
 		return &v, err
 	}
 	return nil, fmt.Errorf("%s:%s: %w", st.Info().Slug, path, versionlog.ErrNotFound)

@@ -1,0 +1,125 @@
+package forget
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"mneme/cas"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// Expired are the versions of a store that its rule lets go of.
+type Expired struct {
+	Rule     versionlog.Retention
+	Versions []string // ids, oldest first
+	Begun    []string // ids of those that are erased, and have left something where the log keeps them
+	Contents int      // that no other version has
+	Bytes    int64    // of those contents
+}
+
+// FindExpired returns the versions that the store's rule lets go of at a time. A version that
+// was replaced less than grace ago stays whatever the rule says, for what programs have
+// open is based on such ones. Progress is called with how many commits were looked at.
+func FindExpired(ctx context.Context, st *memory.Store, now time.Time, grace time.Duration, progress func(done, total int)) (*Expired, error) {
+	found := &Expired{Rule: st.Info().Policy.Retention}
+	if found.Rule == (versionlog.Retention{}) {
+		return found, nil
+	}
+	tip, err := st.Tip(ctx)
+	if err != nil {
+		return nil, err
+	}
+	left, err := unpurged(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	begun := map[string]bool{}
+	var all []aged
+	lives := map[string][]int{} // of memories, places in all
+	users := map[cas.Digest]int{}
+	for c, err := range st.Commits(ctx, 0) {
+		if err != nil {
+			return nil, fmt.Errorf("store %s: %w", st.Info().Slug, err)
+		}
+		if left[c.Seq] && c.IsEvent(versionlog.EventRetention) {
+			for _, id := range c.Event.ErasedVersions() {
+				begun[id] = true
+			}
+		}
+		for i := range c.Versions {
+			v := &c.Versions[i]
+			lives[v.MemoryID] = append(lives[v.MemoryID], len(all))
+			all = append(all, aged{id: v.ID, at: c.Time, digest: v.Digest, size: v.Size, live: v.Live(), erased: v.Redacted()})
+			users[v.Digest]++
+		}
+		progress(int(c.Seq), int(tip.Seq))
+	}
+	for _, life := range lives {
+		for i, place := range life {
+			v, behind := &all[place], len(life)-1-i
+			replaced := v.at
+			if behind > 0 {
+				replaced = all[life[i+1]].at
+			}
+			v.goes = (behind > 0 || !v.live) && now.Sub(replaced) >= grace && !keeps(found.Rule, behind, now.Sub(replaced))
+		}
+	}
+	for i := range all {
+		v := &all[i]
+		if v.goes && v.erased && begun[v.id] {
+			found.Begun = append(found.Begun, v.id)
+		}
+		if !v.goes || v.erased {
+			continue
+		}
+		found.Versions = append(found.Versions, v.id)
+		if users[v.digest]--; users[v.digest] == 0 && !v.digest.IsZero() {
+			found.Contents++
+			found.Bytes += v.size
+		}
+	}
+	return found, nil
+}
+
+// unpurged returns the events whose versions have left something where the log keeps them.
+func unpurged(ctx context.Context, st *memory.Store) (map[uint64]bool, error) {
+	found := map[uint64]bool{}
+	seqs, err := st.Unpurged(ctx)
+	for _, seq := range seqs {
+		found[seq] = true
+	}
+	return found, err
+}
+
+// aged is what a rule judges of a version.
+type aged struct {
+	id     string
+	at     time.Time
+	digest cas.Digest
+	size   int64
+
+	live, erased, goes bool
+}
+
+// keeps reports whether a rule keeps a version of which so many newer ones of its memory are
+// there, and that was replaced so long ago.
+func keeps(rule versionlog.Retention, newer int, since time.Duration) bool {
+	const day = 24 * time.Hour
+	return rule.KeepVersions > 0 && int64(newer) < rule.KeepVersions ||
+		rule.KeepDays > 0 && int64(since/day) < rule.KeepDays
+}
+
+// LetGo erases what FindExpired has found, as Redact does, by events that name the rule. Versions that were
+// erased meanwhile are passed over. What was begun, and the rule still lets go of, is finished. Kept conflicts of
+// these versions stay until they expire. Progress is called with how many versions are erased. The
+// receipt says what was erased, also beside an error.
+// Errors: those of Redact; versionlog.ErrInvalid where the store has another rule now.
+func LetGo(ctx context.Context, st *memory.Store, e *Expired, progress func(done, total int)) (*Receipt, error) {
+	event := func(ids ...string) *versionlog.Event { return versionlog.RetentionApplied(e.Rule, ids...) }
+	r := newReceipt(st, "retention", "")
+	one := &erasure{st, slices.Concat(e.Begun, e.Versions), r}
+	return r, one.erase(ctx, "", event, func(done int) { progress(done, len(e.Versions)) })
+}

@@ -1,0 +1,223 @@
+package undo
+
+import (
+	"bytes"
+	"slices"
+
+	"mneme/cas"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// life is what has become of one memory or directory since before a session first changed it.
+type life struct {
+	before   *versionlog.Version // what the first of versions replaced; nil: nothing
+	versions []versionlog.Version
+	notes    []*undoNote // notes[i] is what the commit of versions[i] says; nil: nothing
+	filled   []filling   // oldest first
+}
+
+// filling is a commit that has taken back the deletion of a memory without a version of it: what
+// was there is brought together with the memory that was made in its place.
+type filling struct {
+	behind int                // the index of the deletion
+	commit versionlog.Version // its session and sequence number
+	note   *undoNote
+}
+
+// fill notes that a commit may be a filling, which has changed a memory at a path. The session that
+// it takes back has made that memory, where it had deleted this one; or it takes back a filling.
+func (l *life) fill(c *versionlog.Commit, note *undoNote, path string, other *life) {
+	gone := l.newest()
+	if gone.Live() || gone.Path != path {
+		return
+	}
+	isMade := func(v versionlog.Version) bool { return v.Op == versionlog.OpCreated && note.covers(&v) }
+	isBack := func(f filling) bool { return note.covers(&f.commit) }
+	if note.covers(gone) && other != nil && slices.ContainsFunc(other.versions, isMade) || slices.ContainsFunc(l.filled, isBack) {
+		l.filled = append(l.filled, filling{len(l.versions) - 1, versionlog.Version{Session: c.Session, Seq: c.Seq}, note})
+	}
+}
+
+// add takes the next version.
+func (l *life) add(v *versionlog.Version, note *undoNote) {
+	l.versions, l.notes = append(l.versions, *v), append(l.notes, note)
+}
+
+// newest is the newest version.
+func (l *life) newest() *versionlog.Version { return &l.versions[len(l.versions)-1] }
+
+// lastPath is where the memory was last, as far as that was not erased; "" where all of it was.
+func (l *life) lastPath() string {
+	for _, v := range slices.Backward(l.versions) {
+		if v.Path != "" {
+			return v.Path
+		}
+	}
+	if l.before != nil {
+		return l.before.Path
+	}
+	return ""
+}
+
+// head is the live version; nil: there is none.
+func (l *life) head() *versionlog.Version {
+	if v := l.newest(); v.Live() {
+		return v
+	}
+	return nil
+}
+
+// stretch are versions that follow one another, all of a session that is undone: what there was before
+// them, and after.
+type stretch struct {
+	before, after *versionlog.Version // before is nil where there was nothing
+}
+
+// runs returns the runs of a session above a sequence number that nobody has taken back yet, newest
+// first, and the notes by which others were taken back. What was taken back by something
+// that was itself taken back counts again.
+func (l *life) runs(session string, since uint64) (runs []stretch, by []*undoNote) {
+	var notes []*undoNote
+	open := false // the version behind is one of the newest run
+	for i := len(l.versions) - 1; i >= 0; i-- {
+		v := &l.versions[i]
+		for _, f := range slices.Backward(l.filled) {
+			if f.behind == i && !slices.ContainsFunc(notes, func(n *undoNote) bool { return n.covers(&f.commit) }) {
+				notes = append(notes, f.note)
+			}
+		}
+		isBack := slices.ContainsFunc(notes, func(n *undoNote) bool { return n.covers(v) })
+		if isBack && v.Session == session && v.Seq > since {
+			for _, n := range notes {
+				if n.covers(v) && !slices.Contains(by, n) {
+					by = append(by, n)
+				}
+			}
+		}
+		if l.notes[i] != nil && !isBack {
+			notes = append(notes, l.notes[i])
+		}
+		if isBack || v.Session != session || v.Seq <= since {
+			open = false
+			continue
+		}
+		if !open {
+			runs = append(runs, stretch{after: v})
+		}
+		open = true
+		if runs[len(runs)-1].before = l.before; i > 0 {
+			runs[len(runs)-1].before = &l.versions[i-1]
+		}
+	}
+	return runs, by
+}
+
+// present is what a memory holds in the course of an undo.
+type present struct {
+	path, spelling string
+	digest         cas.Digest
+	source         *versionlog.Version // whose content it is; nil: content is that
+	content        []byte
+}
+
+func presentOf(v *versionlog.Version) *present {
+	if v == nil || !v.Live() {
+		return nil
+	}
+	return &present{path: v.Path, spelling: v.Spelling, digest: v.Digest, source: v}
+}
+
+// Why something is not taken back.
+const (
+	whyMade   = "the session made it, and others have changed it since"
+	whyLines  = "others have changed the same lines since"
+	whyBinary = "others have changed it since, and it is no text"
+
+	whyErasedBefore = "what was there before the session was erased"
+	whyErasedMade   = "what the session made of it was erased"
+)
+
+// clash is a run that cannot be taken back.
+type clash struct {
+	stretch
+	why string
+}
+
+// undo returns what a memory holds once runs are taken back, newest first; nil: nothing. The first run
+// that cannot be taken back is returned. text returns the content of a version, which is read only
+// where two have to be merged.
+//
+// Of what others have done since, everything stays: a name that they gave, a removal, a memory that they
+// have made again; and their lines.
+func undo(head *versionlog.Version, runs []stretch, text func(*present) ([]byte, error)) (*present, *clash, error) {
+	now := presentOf(head)
+	for _, r := range runs {
+		if r.after.Redacted() || r.before != nil && r.before.Redacted() {
+			if now == nil && (r.before == nil || !r.before.Live()) { // nothing was there before, nor is now
+				continue
+			}
+			if r.before != nil && r.before.Redacted() {
+				return now, &clash{r, whyErasedBefore}, nil
+			}
+			return now, &clash{r, whyErasedMade}, nil
+		}
+		was, made := presentOf(r.before), presentOf(r.after)
+		switch {
+		case was == nil && made == nil:
+		case was == nil && now == nil, was != nil && made != nil && now == nil: // removed since
+		case was == nil && now.digest != made.digest:
+			return now, &clash{r, whyMade}, nil
+		case was == nil:
+			now = nil
+		case made == nil && now == nil:
+			now = was
+		case made == nil: // made again since
+		default:
+			why, err := now.takeBack(was, made, text)
+			if why != "" || err != nil {
+				return now, &clash{r, why}, err
+			}
+		}
+	}
+	return now, nil, nil
+}
+
+// takeBack takes back what made of a memory that was something else; why says why that cannot be.
+func (p *present) takeBack(was, made *present, text func(*present) ([]byte, error)) (why string, err error) {
+	back := *p
+	if made.path == p.path && made.spelling == p.spelling {
+		back.path, back.spelling = was.path, was.spelling
+	}
+	switch {
+	case made.digest == was.digest, p.digest == was.digest:
+	case p.digest == made.digest:
+		back.digest, back.source, back.content = was.digest, was.source, was.content
+	default:
+		var texts [3][]byte
+		for i, side := range []*present{made, p, was} {
+			if texts[i], err = text(side); err != nil {
+				return "", err
+			}
+			if !memory.IsText(texts[i]) || len(texts[i]) > memory.MostCompared {
+				return whyBinary, nil
+			}
+		}
+		merged, ok := memory.Merge(texts[0], texts[1], texts[2])
+		if !ok {
+			return whyLines, nil
+		}
+		if !bytes.Equal(merged, texts[1]) {
+			back.digest, back.source, back.content = cas.Sum(merged), nil, merged
+		}
+	}
+	*p = back
+	return "", nil
+}
+
+// target returns the present as what is to be there, of a memory whose newest version is given.
+func (p *present) target(newest *versionlog.Version) *Target {
+	return &Target{
+		MemoryID: newest.MemoryID, Spelling: p.spelling, Digest: p.digest, Source: p.source, Content: p.content, Deleted: !newest.Live(),
+	}
+}

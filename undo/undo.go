@@ -1,0 +1,429 @@
+package undo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"mneme/cas"
+	"mneme/errkind"
+	"mneme/history"
+	"mneme/internal/quote"
+	"mneme/memory"
+	"mneme/versionlog"
+)
+
+// Undo is how what one session did is taken back.
+type Undo struct {
+	Session    string
+	Since, Tip uint64 // what it did above Since, in a history that went up to Tip
+	Steps      []Step // see Plan
+	// More says that there will be more steps once these are made: what a memory is to replace has to go
+	// before.
+	More bool
+	// Conflicts are the memories that cannot be what they were without the session, since others
+	// have changed the same. They stay as they are.
+	Conflicts []UndoConflict
+	// Left are the paths at which something cannot be again, since something else is there or in
+	// the way, and whose content is elsewhere or was never theirs.
+	Left []Left
+	// By are the sessions that have taken back some of it already, and were not taken back
+	// themselves.
+	By []string
+	// Restored are the commits of restores to an earlier point that have, the newest first. All that is
+	// known of them and of By is what their commits say, which those of an archive from elsewhere may
+	// say falsely: then what the session did stays, and nothing else comes of it.
+	Restored []uint64
+}
+
+// UndoConflict is a memory that an undo leaves: what the session made of it, what is there, and what
+// was there before.
+type UndoConflict struct {
+	Path         string
+	Base, Theirs *versionlog.Version // what the session made, and what is there now; nil: no memory
+	Yours        []byte              // what is to be there without the session
+	Why          string
+}
+
+// PlanUndo returns how what a session did to the store above a sequence number is taken back, while
+// what others have done since stays. Nothing is changed.
+//
+// Each memory goes back to what it was before the session, run by run of its versions, the newest
+// first: its content, its name, whether it is there. Where others have written to it since, the lines
+// of both are brought together, with what the session made as the base (Merge). What does not come
+// together without doubt is a conflict.
+//
+// What an undo or a restore has taken back, and has not been taken back itself, is passed over; so
+// a second undo finds nothing to do, and the undo of an undo brings back what it took.
+//
+// *UnknownSessionError: nobody of that name has written.
+func PlanUndo(ctx context.Context, s *memory.Store, session string, since uint64) (*Undo, error) {
+	tip, err := s.Tip(ctx)
+	if err != nil {
+		return nil, err
+	}
+	u := &Undo{Session: session, Since: since, Tip: tip.Seq}
+	lives, err := lives(ctx, s, u)
+	if err != nil || len(lives) == 0 {
+		return u, err
+	}
+	p := &undoing{
+		Undo: u, s: s, now: map[string]*versionlog.Version{}, want: map[string]*Target{}, at: map[string]*back{}, none: map[string]bool{},
+	}
+	for _, id := range slices.Sorted(maps.Keys(lives)) { // in the order in which they were made
+		if err := p.add(ctx, lives[id]); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.arrange(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.lookAround(ctx); err != nil {
+		return nil, err
+	}
+	var blocked map[string]string
+	u.Steps, blocked = Plan(p.now, p.want)
+	for _, path := range slices.Sorted(maps.Keys(blocked)) {
+		if err := p.block(ctx, path, blocked[path]); err != nil {
+			return nil, err
+		}
+	}
+	u.Left = sortedByPath(u.Left)
+	slices.SortFunc(u.Restored, func(a, b uint64) int { return cmp.Compare(b, a) })
+	slices.SortStableFunc(u.Conflicts, func(a, b UndoConflict) int { return strings.Compare(a.Path, b.Path) })
+	return u, nil
+}
+
+// lives returns what has become of each memory that the session has changed, by id.
+func lives(ctx context.Context, s *memory.Store, u *Undo) (map[string]*life, error) {
+	lives := map[string]*life{}
+	first, known := uint64(0), false
+	for c, err := range s.CommitsBefore(ctx, u.Tip+1, versionlog.Filter{Session: u.Session}) {
+		if err != nil {
+			return nil, err
+		}
+		if known = true; c.Seq <= u.Since {
+			break
+		}
+		first = c.Seq
+		for i := range c.Versions {
+			lives[c.Versions[i].MemoryID] = &life{}
+		}
+	}
+	if !known || u.Session == "" {
+		return nil, unknownSession(ctx, s, u.Session)
+	}
+	if first == 0 {
+		return nil, nil
+	}
+	gone := map[string][]*life{} // by path: what was deleted there, and may be back
+	for c, err := range s.Commits(ctx, first-1) {
+		if err != nil {
+			return nil, err
+		}
+		if c.Seq > u.Tip {
+			break
+		}
+		note := noteOf(c)
+		for i := range c.Versions {
+			v := &c.Versions[i]
+			l := lives[v.MemoryID]
+			if l != nil {
+				l.add(v, note)
+			}
+			switch {
+			case l != nil && v.Op == versionlog.OpDeleted:
+				gone[v.Path] = append(gone[v.Path], l)
+			case note != nil && v.Op == versionlog.OpModified:
+				for _, other := range gone[v.Path] {
+					other.fill(c, note, v.Path, l)
+				}
+			}
+		}
+	}
+	for id, l := range lives {
+		if len(l.versions) == 0 {
+			delete(lives, id)
+			continue
+		}
+		if l.versions[0].Session != u.Session { // what was there before matters to nobody
+			continue
+		}
+		parent, ok, err := history.Parent(ctx, s, l.versions[0])
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			l.before = &parent
+		}
+	}
+	return lives, nil
+}
+
+// undoing is an Undo in the making.
+type undoing struct {
+	*Undo
+	s     *memory.Store
+	now   map[string]*versionlog.Version
+	want  map[string]*Target
+	at    map[string]*back // by path: what is live there, of those that the session has changed
+	backs []*back
+	none  map[string]bool // paths at which nothing is
+}
+
+// back is a memory that the session has changed, and what it is to be without that.
+type back struct {
+	*life
+	to     *present // nil: nothing
+	clash  *clash   // why it cannot be that; nil: it can
+	stuck  bool     // it stays as it is, which is said
+	merged bool     // what others have made of it is brought together with what was at its path before
+}
+
+// isMade reports whether the session made the memory, and others have changed it.
+func (b *back) isMade() bool { return b != nil && b.clash != nil && b.clash.why == whyMade && !b.stuck }
+
+// moves reports whether the memory goes from where it is.
+func (b *back) moves() bool {
+	head := b.head()
+	return head != nil && b.clash == nil && (b.to == nil || b.to.path != head.Path)
+}
+
+// add finds out what a memory is to be.
+func (p *undoing) add(ctx context.Context, l *life) error {
+	runs, by := l.runs(p.Session, p.Since)
+	for _, note := range by {
+		switch {
+		case note.session == "" && !slices.Contains(p.Restored, note.until+1):
+			p.Restored = append(p.Restored, note.until+1)
+		case note.by != "" && !slices.Contains(p.By, note.by):
+			p.By = append(p.By, note.by)
+		}
+	}
+	head := l.head()
+	if head != nil && head.Redacted() {
+		return nil // nobody knows its path
+	}
+	to, clash, err := undo(head, runs, func(side *present) ([]byte, error) { return p.text(ctx, side) })
+	switch {
+	case errkind.Of(err) == errkind.Corrupt && head != nil:
+		p.Left = append(p.Left, Left{Path: head.Path, Head: head, Why: err.Error()})
+		return nil
+	case err != nil:
+		return err
+	}
+	b := &back{life: l, to: to, clash: clash}
+	if head != nil {
+		p.now[head.Path], p.at[head.Path] = head, b
+	}
+	if b.clash != nil || !isSame(to, presentOf(head)) {
+		p.backs = append(p.backs, b)
+	}
+	return nil
+}
+
+func isSame(a, b *present) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.path == b.path && a.spelling == b.spelling && a.digest == b.digest
+}
+
+func (p *undoing) text(ctx context.Context, side *present) ([]byte, error) {
+	if side == nil {
+		return nil, nil
+	}
+	if side.source == nil {
+		return side.content, nil
+	}
+	return p.s.Content(ctx, *side.source)
+}
+
+// arrange decides what is to be at each path: memories that stay where they are first, then those
+// that want another place. When one turns out to have to stay where it is, all is decided anew.
+func (p *undoing) arrange(ctx context.Context) error {
+	for again := true; again; {
+		p.want = map[string]*Target{}
+		for _, b := range p.backs {
+			b.merged = false
+			switch {
+			case b.clash != nil || b.stuck:
+			case b.moves():
+				p.want[b.head().Path] = nil
+			case b.head() != nil:
+				p.want[b.to.path] = b.to.target(b.newest())
+			}
+		}
+		again = false
+		for _, b := range p.backs {
+			if b.clash != nil || b.stuck || b.to == nil || b.head() != nil && !b.moves() {
+				continue
+			}
+			if err := p.place(ctx, b); err != nil {
+				return err
+			}
+			if again = b.stuck && b.head() != nil; again {
+				break
+			}
+		}
+	}
+	for _, b := range p.backs {
+		if b.clash != nil && !b.stuck && !b.merged {
+			if err := p.conflict(ctx, b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// place gives a memory the path that it is to have, if nothing else stays there.
+func (p *undoing) place(ctx context.Context, b *back) error {
+	path := b.to.path
+	there, err := p.head(ctx, path)
+	if err != nil {
+		return err
+	}
+	t, changes := p.want[path]
+	leaves, same := changes && t == nil, there != nil && (there.IsDir() || there.Digest == b.to.digest)
+	switch {
+	case there == nil && !changes:
+	case leaves && same && b.head() == nil && p.at[path].to == nil: // the session has made it anew, as it was
+		b.stuck = true
+		delete(p.want, path)
+		return nil
+	case leaves && same: // what is there has to go first: a second commit of the same content would change nothing
+		b.stuck, p.More = true, true
+		return nil
+	case leaves:
+	case isDirPath(path): // others have made it, too
+		return nil
+	case b.head() == nil && t == nil && same: // others have it there already
+		return nil
+	case t == nil && p.at[path].isMade():
+		return p.placeOver(ctx, b, p.at[path])
+	default:
+		return p.inTheWay(ctx, b, path, path)
+	}
+	p.want[path] = b.to.target(b.newest())
+	return nil
+}
+
+// placeOver is place where the session has made another memory at the path, which others have
+// changed since: their changes are brought together with what was there before.
+func (p *undoing) placeOver(ctx context.Context, b, other *back) error {
+	var texts [3][]byte
+	for i, side := range []*present{presentOf(other.clash.after), presentOf(other.head()), b.to} {
+		var err error
+		if texts[i], err = p.text(ctx, side); err != nil {
+			return err
+		}
+	}
+	base, head := other.clash.after, other.head()
+	merged, ok := []byte(nil), false
+	if memory.IsText(texts[0]) && memory.IsText(texts[1]) && memory.IsText(texts[2]) {
+		merged, ok = memory.Merge(texts[0], texts[1], texts[2])
+	}
+	if !ok {
+		b.stuck, other.stuck = true, true
+		p.Conflicts = append(p.Conflicts, UndoConflict{Path: head.Path, Base: base, Theirs: head, Yours: texts[2], Why: whyLines})
+		return nil
+	}
+	other.merged = true
+	p.want[head.Path] = &Target{MemoryID: head.MemoryID, Spelling: b.to.spelling, Digest: cas.Sum(merged), Content: merged}
+	return nil
+}
+
+// inTheWay leaves a memory that cannot have a path. What is nowhere then becomes a conflict.
+func (p *undoing) inTheWay(ctx context.Context, b *back, path, other string) error {
+	if b.stuck = true; b.head() != nil || isDirPath(path) {
+		p.Left = append(p.Left, Left{Path: path, InTheWay: other})
+		return nil
+	}
+	yours, err := p.text(ctx, b.to)
+	if err != nil {
+		return err
+	}
+	p.Conflicts = append(p.Conflicts, UndoConflict{Path: path, Theirs: p.now[path], Yours: yours, Why: whyTaken(path, other)})
+	return nil
+}
+
+func whyTaken(path, other string) string {
+	if path == other {
+		return "others have made another memory there since"
+	}
+	return quote.Name(other) + " is in its way"
+}
+
+// conflict leaves a memory that others have changed, too.
+func (p *undoing) conflict(ctx context.Context, b *back) error {
+	head := b.head()
+	if left := (Left{Path: b.lastPath(), Head: head, Why: b.clash.why}); left.IsErased() {
+		p.Left = append(p.Left, left)
+		return nil
+	}
+	yours, err := p.text(ctx, presentOf(b.clash.before))
+	if err != nil {
+		return err
+	}
+	p.Conflicts = append(p.Conflicts, UndoConflict{Path: b.newest().Path, Base: b.clash.after, Theirs: head, Yours: yours, Why: b.clash.why})
+	return nil
+}
+
+// head returns what is live at a path, which the plan knows then; nil: nothing.
+func (p *undoing) head(ctx context.Context, path string) (*versionlog.Version, error) {
+	if v := p.now[path]; v != nil || p.none[path] {
+		return v, nil
+	}
+	v, err := p.s.Log().Head(ctx, p.s.Info().ID, path)
+	switch {
+	case errors.Is(err, versionlog.ErrNotFound):
+		p.none[path] = true
+		return nil, nil
+	case err != nil:
+		return nil, p.s.Wrap(path, err)
+	}
+	p.now[path] = &v
+	return &v, nil
+}
+
+// lookAround finds what is above and below what is to be, and in directories that are to go.
+func (p *undoing) lookAround(ctx context.Context) error {
+	for _, path := range slices.Sorted(maps.Keys(p.want)) {
+		isGone := p.want[path] == nil
+		for above := parentPath(path); above != "" && !isGone; above = parentPath(above) {
+			if _, err := p.head(ctx, above); err != nil {
+				return err
+			}
+		}
+		if isGone && !isDirPath(path) {
+			continue
+		}
+		for v, err := range p.s.Log().Heads(ctx, p.s.Info().ID, strings.TrimSuffix(path, "/"), "") {
+			if err != nil {
+				return p.s.Wrap(path, err)
+			}
+			if p.now[v.Path] == nil {
+				p.now[v.Path] = &v
+			}
+			if _, changes := p.want[v.Path]; !changes {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// block leaves what Plan cannot place.
+func (p *undoing) block(ctx context.Context, path, other string) error {
+	for _, b := range p.backs {
+		if b.to != nil && b.to.path == path && b.newest().MemoryID == p.want[path].MemoryID {
+			return p.inTheWay(ctx, b, path, other)
+		}
+	}
+	p.Left = append(p.Left, Left{Path: path, InTheWay: other})
+	return nil
+}
