@@ -1,5 +1,5 @@
-// Package daemon is the life of a process that serves a mount, and how other processes
-// find and end it. It starts the process in the background, gives it a keeper, lets
+// Package daemon runs the process that serves a mount, and finds and ends it from others.
+// It starts the process in the background, gives it a keeper, lets
 // another process take over, claims the mount's session, writes its log, and tells its
 // service manager. For commands it lists the mounts of this machine, asks them for their
 // stores, and ends, clears or replaces them. It uses fusefs and the packages below it. It

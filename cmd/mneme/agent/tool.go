@@ -1,4 +1,4 @@
-// Package agent is the commands for an agent and its host: mcp, tool, plugin, note, pack and
+// Package agent holds the commands for an agent and its host: mcp, tool, plugin, note, pack and
 // use. It uses app, view, sessions and the packages that do the work: mcp, tools, plugin,
 // note, pack and adopt. Read tool.go first.
 package agent

@@ -1,7 +1,7 @@
-// Package app is what all commands share: the console and the URL of a command, opening its
-// library and stores, places such as STORE:/path, exit codes, and advice that names a
-// command. It may use everything below the command line; it knows no single command. Read
-// app.go first, then place.go.
+// Package app holds the context of a command. All commands share it: the console and the
+// URL, opening the library and stores, places such as STORE:/path, exit codes, and advice
+// that names a command. It may use everything below the command line, and knows no single
+// command. Read app.go first, then place.go.
 package app
 
 import (

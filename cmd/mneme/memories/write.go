@@ -1,4 +1,4 @@
-// Package memories is the commands that read and change memories: ls, cat, write, apply, rm,
+// Package memories holds the commands that read and change memories: ls, cat, write, apply, rm,
 // mv and conflicts. It uses app and view. Read write.go first.
 package memories
 

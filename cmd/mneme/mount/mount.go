@@ -1,4 +1,4 @@
-// Package mount is the commands about mounts: mount, unmount and status. It reads their
+// Package mount holds the commands about mounts: mount, unmount and status. It reads their
 // flags, opens the stores, and prints; package daemon does the work of the process. It uses
 // app, view, sessions, listen and daemon. Read mount.go first.
 package mount

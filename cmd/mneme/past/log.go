@@ -1,4 +1,4 @@
-// Package past is the commands about the past: log, show, diff, blame, why, events,
+// Package past holds the commands about the past: log, show, diff, blame, why, events,
 // restore and undo. It uses app and view. Read log.go first; steps.go is what restore and
 // undo share.
 package past

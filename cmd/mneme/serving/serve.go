@@ -1,4 +1,4 @@
-// Package serving is the commands about a server: serve, and the keys and tokens for it. It
+// Package serving holds the commands about a server: serve, and the keys and tokens for it. It
 // uses app, sessions, listen and package server. Read serve.go first, then key.go.
 package serving
 

@@ -1,5 +1,5 @@
-// Package sessions is what the commands that serve a session share (mount, mcp, tool, note,
-// plugin): the stores that they open, the flags for writes beside other sessions, the
+// Package sessions opens the stores of a process that serves a session. It holds the code
+// that mount, mcp, tool, note and plugin share: their stores, the flags for shared writes, the
 // credential's rights, the claim, and the memory of the process. It uses app and view. Read
 // wanted.go first.
 package sessions

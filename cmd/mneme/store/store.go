@@ -1,5 +1,5 @@
-// Package store is the command about stores as a whole: creating, listing, updating,
-// signing, archiving and deleting them, their policy and their quota. It uses app and view.
+// Package store holds the command about whole stores. It creates, lists, updates, signs,
+// archives and deletes them, and sets their policy and their quota. It uses app and view.
 // Read store.go first.
 package store
 

@@ -1,6 +1,6 @@
-// Package term is how commands talk to a person at a terminal or to a program: streams,
-// JSON, tables, colours, diffs, a pager, progress, confirmation, and values of flags that
-// people write. It uses internal/quote and knows nothing of stores. Read console.go first.
+// Package term writes to a person at a terminal or to a program. It holds streams, JSON,
+// tables, colours, diffs, a pager, progress, confirmation, and values of flags that people
+// write. It uses internal/quote and knows nothing of stores. Read console.go first.
 package term
 
 import (

@@ -1,4 +1,4 @@
-// Package transfer is the commands that copy stores out and in: backup, export, import and
+// Package transfer holds the commands that copy stores out and in: backup, export, import and
 // snapshot. It uses app and view. Read export.go first.
 package transfer
 

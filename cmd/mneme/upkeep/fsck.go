@@ -1,4 +1,4 @@
-// Package upkeep is the commands that keep stores and machines sound: fsck, gc, redact, scan,
+// Package upkeep holds the commands that keep stores and machines sound: fsck, gc, redact, scan,
 // doctor and setup. It uses app and view. Read fsck.go first.
 package upkeep
 

@@ -1,4 +1,4 @@
-// Package view is how commands name stores, versions and memories, and write them in JSON.
+// Package view shows stores, versions and memories to people, and writes them in JSON.
 // It uses app and jsonview, and holds nothing of a single command. Read json.go first, then
 // versionref.go.
 package view
