@@ -127,7 +127,7 @@ func execute(ctx context.Context, a *app.App, args []string) error {
 		return err
 	}
 	a.URL, a.JSON = grammar.URL, grammar.JSON
-	// The processes of a mount, which this one starts, take it from here, too.
+	// The processes of a mount, which this one starts, inherit it.
 	if err := os.Setenv(backend.InsecureVariable, strconv.FormatBool(grammar.Insecure)); err != nil {
 		return err
 	}
@@ -139,8 +139,8 @@ func execute(ctx context.Context, a *app.App, args []string) error {
 	return command.Run()
 }
 
-// parse reads the command line into the grammar. The command is nil where completing was all that
-// was asked for.
+// parse reads the command line into the grammar. The command is nil if only completion was
+// asked for.
 func parse(ctx context.Context, a *app.App, grammar *cli, args []string) (*kong.Context, error) {
 	if one := onlyCommand(grammar, args[0]); one != nil {
 		parser, err := newParser(ctx, one, a)
@@ -167,11 +167,12 @@ func parse(ctx context.Context, a *app.App, grammar *cli, args []string) (*kong.
 	return command, nil
 }
 
-// needsAll are the commands that look at the others.
+// needsAll are the commands that need the other commands.
 var needsAll = []string{"help", "completion", "man"}
 
-// onlyCommand returns the grammar as one that has a single command, in the same memory: kong takes
-// as long to build all of them as most commands take. It is nil where name is none, or needs all.
+// onlyCommand returns the grammar with a single command, in the same memory: kong needs as
+// much time to build all of them as most commands need. It is nil if name is no command, or
+// needs all.
 func onlyCommand(grammar *cli, name string) any {
 	fields := reflect.VisibleFields(reflect.TypeFor[cli]())
 	found := false
@@ -192,9 +193,9 @@ func onlyCommand(grammar *cli, name string) any {
 	return reflect.NewAt(reflect.StructOf(fields), unsafe.Pointer(grammar)).Interface()
 }
 
-// refuseEmpty refuses flags and arguments that are given and empty, as those of a script whose
-// variable is not set: a condition would be none, a filter would let everything pass. Those
-// with the tag empty are texts that may be.
+// refuseEmpty refuses flags and arguments that are given and empty, as in a script whose
+// variable is not set: an empty condition would be none, an empty filter would match
+// everything. Values with the tag empty may be empty.
 func refuseEmpty(command *kong.Context) error {
 	for _, p := range command.Path {
 		value := p.Positional
@@ -220,10 +221,10 @@ func refuseEmpty(command *kong.Context) error {
 	return nil
 }
 
-// linesOnly are the commands whose output is lines of JSON in any case.
+// linesOnly are the commands that always write lines of JSON.
 var linesOnly = []string{"mcp", "plugin", "tool"}
 
-// printHelp prints the help of a command, with no flag that does nothing there.
+// printHelp prints the help of a command, without flags that do nothing there.
 func printHelp(options kong.HelpOptions, command *kong.Context) error {
 	if node := command.Selected(); node != nil && slices.Contains(linesOnly, node.Name) {
 		for _, flag := range command.Model.Flags {
@@ -233,7 +234,7 @@ func printHelp(options kong.HelpOptions, command *kong.Context) error {
 	return kong.DefaultHelpPrinter(options, command)
 }
 
-// newParser makes the parser of a grammar, which is a *cli or what onlyCommand returns.
+// newParser makes the parser of a grammar: a *cli or the result of onlyCommand.
 func newParser(ctx context.Context, grammar any, a *app.App) (*kong.Kong, error) {
 	return kong.New(grammar,
 		kong.Vars{"mountdir": app.DefaultMountDir, "agents": strings.Join(agentdirs.Agents(), ", "), "urlvariable": app.URLVariable, "insecurevariable": backend.InsecureVariable, "tokenvariable": backend.TokenVariable, "tokenfilevariable": backend.TokenFileVariable, "screenful": strconv.Itoa(past.Screenful), "newestevents": strconv.Itoa(past.NewestEvents)},

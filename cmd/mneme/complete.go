@@ -36,10 +36,10 @@ func (c *completionCmd) Run(a *app.App) error {
 	return nil
 }
 
-// completeCommand is what the scripts call, with the words behind mneme up to
-// the cursor; the last one, perhaps empty, is to be completed. It prints one
-// candidate a line. Bash takes words apart at colons and equals signs, so that
-// its script takes off what is there already.
+// completeCommand is the command for the scripts. Its arguments are the words after mneme
+// up to the cursor. The last word, perhaps empty, must be completed. It prints one
+// candidate a line. Bash splits words at colons and equals signs, so its script removes the
+// part that is there already.
 const completeCommand = "__complete"
 
 var completionScripts = map[string]string{
@@ -80,11 +80,10 @@ complete -c mneme -f -a '(__mneme_complete)'
 `,
 }
 
-// completePatience is how long the stores may take: somebody waits at a prompt.
+// completePatience limits the time for the stores: a person waits at a prompt.
 const completePatience = 2 * time.Second
 
-// complete prints candidates for the last word. It never fails: no candidates
-// are an answer, too.
+// complete prints candidates for the last word. It never fails, but may print none.
 func complete(ctx context.Context, a *app.App, parser *kong.Kong, words []string) {
 	ctx, cancel := context.WithTimeout(ctx, completePatience)
 	defer cancel()
@@ -96,7 +95,7 @@ func complete(ctx context.Context, a *app.App, parser *kong.Kong, words []string
 	}
 	word := words[len(words)-1]
 	for _, candidate := range candidates(ctx, a, parser.Model.Node, words[:len(words)-1], word) {
-		// What a shell would not take as it is could do anything there.
+		// A shell could interpret unquoted text in any way.
 		if strings.HasPrefix(candidate, word) && term.ShellWord(candidate) == candidate {
 			a.Printf("%s\n", candidate)
 		}
@@ -145,7 +144,7 @@ func candidates(ctx context.Context, a *app.App, node *kong.Node, before []strin
 	return values(ctx, a, node.Positional[min(argument, len(node.Positional)-1)], word)
 }
 
-// noteFlag remembers where the stores are.
+// noteFlag remembers the URL of the stores.
 func noteFlag(a *app.App, flag *kong.Flag, value string) {
 	if flag.Name == "url" {
 		a.URL = &value
@@ -193,7 +192,7 @@ func commandNames(node *kong.Node) []string {
 	return names
 }
 
-// values returns what an argument or flag may be, as far as its name says.
+// values returns the values of an argument or a flag, as far as its name tells.
 func values(ctx context.Context, a *app.App, v *kong.Value, word string) []string {
 	if v.Enum != "" {
 		return v.EnumSlice()
@@ -225,7 +224,7 @@ func storeNames(ctx context.Context, a *app.App, suffix string) (names []string)
 	return names
 }
 
-// pathsBelow returns what lies in the directory of a path that is not complete.
+// pathsBelow returns the paths in the directory of an incomplete path.
 func pathsBelow(ctx context.Context, a *app.App, store, path string) (places []string) {
 	dir := path[:strings.LastIndex(path, "/")+1]
 	p, err := app.ParseDir(store + ":" + max(dir, "/"))

@@ -41,7 +41,7 @@ func (c *manCmd) Run(a *app.App, parsed *kong.Context) error {
 	return nil
 }
 
-// manText writes paragraphs; lines that are indented stay as they are.
+// manText writes paragraphs. It keeps indented lines.
 func manText(a *app.App, text string) {
 	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		switch {

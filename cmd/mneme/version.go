@@ -26,8 +26,8 @@ func (c *versionCmd) Run(a *app.App) error {
 	return nil
 }
 
-// versionFirst makes --version, where a command would stand, the command. It is
-// no flag of the grammar, since cat has one of that name.
+// versionFirst makes --version the command, in place of a command. It is no flag of the
+// grammar, since cat has one of that name.
 func versionFirst(args []string) {
 	for i, arg := range args {
 		switch arg {

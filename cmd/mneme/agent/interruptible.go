@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// interruptible returns a file that is f to those who read and write, but of which a Read or
-// Write ends when it is closed. It leaves f's own flags as they are, which other processes
-// share, and is f itself where that is not possible: a plain file never keeps anybody waiting.
+// interruptible returns a file for f whose Read and Write end when it is closed. It does
+// not change f's flags, which other processes share. If that is not possible, it returns f:
+// a plain file never blocks.
 func interruptible(f *os.File, access int) *os.File {
 	info, err := f.Stat()
 	if err != nil {
@@ -22,8 +22,8 @@ func interruptible(f *os.File, access int) *os.File {
 			return again
 		}
 	case mode&os.ModeSocket != 0:
-		// A socket cannot be opened again: its flag is set. A second descriptor spares this
-		// process the signal that the first one sends when the other end is gone.
+		// A socket cannot be opened again, so its flag is set. A second descriptor spares this
+		// process the signal that the first one sends when the other end closes.
 		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 		if err == nil && unix.SetNonblock(fd, true) == nil {
 			return os.NewFile(uintptr(fd), f.Name())

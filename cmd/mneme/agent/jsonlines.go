@@ -9,9 +9,9 @@ import (
 	"mneme/internal/lines"
 )
 
-// serveLines answers each line of in that is not empty, in order, until in ends. The next line
-// is read when the answer to the one before is written, so that a reader that stops costs
-// nothing. A line of more than most bytes is nil for answer.
+// serveLines answers each line of in that is not empty, in order, until in ends. It reads a
+// line after it has written the answer to the line before, so that a reader that stops
+// costs nothing. For a line of more than most bytes, it calls answer with nil.
 func serveLines(in io.Reader, most int, answer func(line []byte) any, reply func(any) error) error {
 	requests := lines.NewReader(in, most)
 	for {

@@ -15,6 +15,7 @@ import (
 	"mneme/tools"
 )
 
+// McpCmd is the command `mneme mcp`.
 type McpCmd struct {
 	agentFlags
 	Calls term.Bound `default:"0" placeholder:"N" help:"How many calls the session has; 0 is any number. Default: ${default}."`

@@ -18,6 +18,7 @@ import (
 	"mneme/versionlog"
 )
 
+// NoteCmd is the command `mneme note`.
 type NoteCmd struct {
 	Stores       []string          `arg:"" name:"store[:ro]" help:"Stores that the agent has; :ro says that it only reads one."`
 	At           string            `default:"${mountdir}" placeholder:"DIR" help:"Where they are mounted. Default: ${default}."`
@@ -75,7 +76,7 @@ func (c *NoteCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// place is where the agent finds a store.
+// place is the place of a store for the agent.
 func (c *NoteCmd) place(dir, slug string) string {
 	switch {
 	case !c.Tool:
@@ -86,11 +87,11 @@ func (c *NoteCmd) place(dir, slug string) string {
 	return path.Join(toolRoot, slug)
 }
 
-// toolRoot is where the memory tool has its memory.
+// toolRoot is the root of the memory tool.
 const toolRoot = "/memories"
 
-// takeInstructions takes out those for a store, by the name or id that it was asked for, or by
-// its own.
+// takeInstructions removes and returns the instructions for a store, by the name or id of
+// the argument, or by the store's own.
 func takeInstructions(from map[string]string, ref string, s versionlog.Store) (text string) {
 	for _, name := range []string{s.ID, s.Slug, ref} {
 		if given, ok := from[name]; ok {

@@ -13,6 +13,7 @@ import (
 	"mneme/versionlog"
 )
 
+// PackCmd is the command `mneme pack`.
 type PackCmd struct {
 	Place    string        `arg:"" help:"STORE, or STORE:/path of a directory or memory."`
 	MaxBytes term.ByteSize `required:"" placeholder:"SIZE" help:"How long the text may be, 512 bytes to 16MiB."`
@@ -55,10 +56,10 @@ func (c *PackCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// packFlags are the flags that options of a pack come from.
+// packFlags are the flags for the options of a pack.
 var packFlags = map[string]string{"MaxBytes": "--max-bytes", "Prefix": "--prefix", "Seq": "--at", "Since": "--since", "Pins": "--pin"}
 
-// nameFlag names in an error of a pack the flag that it is about.
+// nameFlag names the flag in an error of a pack.
 func nameFlag(err error) error {
 	var option *pack.OptionError
 	if errors.As(err, &option) {
@@ -86,8 +87,8 @@ type packJSON struct {
 	Text    string            `json:"text"`
 }
 
-// printPack prints the bytes of a pack; on a terminal, unless raw, with escapes for what could
-// not be seen.
+// printPack prints the bytes of a pack. On a terminal, unless raw, it escapes invisible
+// characters.
 func printPack(a *app.App, st *memory.Store, p pack.Pack, raw bool) error {
 	if a.JSON {
 		return a.PrintJSON(packJSON{"pack", st.Info().ID, p.Seq, p.Digest, p.Shown, p.Left, string(p.Text)})

@@ -10,6 +10,7 @@ import (
 	"mneme/tools"
 )
 
+// PluginCmd is the command `mneme plugin`.
 type PluginCmd struct {
 	agentStores
 	Deadline term.Period `default:"2s" placeholder:"TIME" help:"How long an answer may take, at most. Default: ${default}."`

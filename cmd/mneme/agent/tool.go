@@ -19,7 +19,7 @@ import (
 	"mneme/tools"
 )
 
-// agentStores say which stores an agent has without a mount.
+// agentStores are the stores of an agent without a mount.
 type agentStores struct {
 	Store    []string `name:"store" sep:"none" placeholder:"NAME[:ro]" help:"A store that the agent has; may be given again. :ro makes one read-only."`
 	ReadOnly bool     `help:"All stores read-only."`
@@ -27,21 +27,21 @@ type agentStores struct {
 	LogLevel string   `enum:"debug,info,warn,error" default:"warn" placeholder:"LEVEL" help:"From what level on it logs to standard error: debug, info, warn or error. Default: ${default}."`
 }
 
-// agentFlags are those of commands that give an agent memory without a mount.
+// agentFlags are the flags of commands that give an agent memory without a mount.
 type agentFlags struct {
 	agentStores
 	sessions.Strictness
 	OnConflict string `enum:"fail,merge" default:"fail" help:"What to do with a change to a file that somebody else has changed: fail, or merge changes to other lines. Default: ${default}."`
 }
 
-// logger returns the logger that --log-level asks for.
+// logger returns the logger for --log-level.
 func (f *agentStores) logger() *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(f.LogLevel)) // kong has seen that it is one
 	return sessions.NewLogger(level)
 }
 
-// withMemory opens the stores, claims the session, and calls do with what the agent has.
+// withMemory opens the stores, claims the session, and calls do with the agent's memory.
 func (f *agentFlags) withMemory(ctx context.Context, a *app.App, opts tools.Options, do func(*tools.Memory) error) (err error) {
 	if len(f.Store) == 0 {
 		return app.Usagef("which store? `mneme store list` lists them; --store NAME names one")
@@ -100,7 +100,8 @@ func (f *agentFlags) withMemory(ctx context.Context, a *app.App, opts tools.Opti
 	})
 }
 
-// followErased has the process keep nothing of versions that are erased, until the follower is closed.
+// followErased makes the process forget versions that are erased, until the follower is
+// closed.
 func followErased(lib *backend.Library, m *tools.Memory, stores []*memory.Store, log *slog.Logger) *forget.Follower {
 	f := forget.NewFollower(&forget.FollowerOptions{Library: lib.Library, FollowFar: true, Kept: lib.Conflicts, Clear: m.Forget, Logger: log})
 	f.Start()
@@ -110,7 +111,8 @@ func followErased(lib *backend.Library, m *tools.Memory, stores []*memory.Store,
 	return f
 }
 
-// places are the stores with their sessions, which go on with what their id has left.
+// places are the stores with their sessions, which adopt what an earlier process of the
+// session left.
 func (f *agentFlags) places(lib *backend.Library, stores []*memory.Store, began time.Time, log *slog.Logger) ([]tools.Place, error) {
 	var places []tools.Place
 	for _, st := range stores {
@@ -129,6 +131,7 @@ func (f *agentFlags) places(lib *backend.Library, stores []*memory.Store, began 
 	return places, nil
 }
 
+// ToolCmd is the command `mneme tool`.
 type ToolCmd struct {
 	agentFlags
 	Calls          term.Bound `default:"20" placeholder:"N" help:"How many calls a quest has; 0 is any number. A control line begins a new quest. Default: ${default}."`

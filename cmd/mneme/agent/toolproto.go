@@ -11,7 +11,7 @@ import (
 	"mneme/tools"
 )
 
-// maxToolLine bounds a line of input, in bytes, where the stores do not take longer ones.
+// maxToolLine is the longest line of input in bytes, unless the stores allow longer ones.
 const maxToolLine = 8 << 20
 
 // serveTool answers each line of in, in order, until in ends.
@@ -35,7 +35,7 @@ type toolReply struct {
 	CallsLeft     *int            `json:"calls_left,omitempty"`
 }
 
-// toolResult is the answer to a tool_use block. The API takes no other fields.
+// toolResult is the answer to a tool_use block. The API accepts no other fields.
 type toolResult struct {
 	Type      string `json:"type"`
 	ToolUseID string `json:"tool_use_id"`
@@ -51,7 +51,7 @@ type toolLine struct {
 	control string
 }
 
-// answerTool does what a line asks for.
+// answerTool does the call of a line.
 func answerTool(ctx context.Context, m *tools.Memory, line []byte, most int) any {
 	one, err := parseToolLine(line, most)
 	if err != nil {
@@ -69,7 +69,7 @@ func answerTool(ctx context.Context, m *tools.Memory, line []byte, most int) any
 	return toolReply{ID: one.id, Answer: answer, CallsLeft: callsLeft(m)}
 }
 
-// toolError answers a line that asks for nothing. It costs no call.
+// toolError answers a line without a call. It costs no call.
 func toolError(m *tools.Memory, id json.RawMessage, text string) toolReply {
 	refused := tools.Result{Text: text, Error: tools.Refusal(text)}
 	return toolReply{ID: id, Answer: refused.Answer(), CallsLeft: callsLeft(m)}
@@ -83,7 +83,7 @@ func callsLeft(m *tools.Memory) *int {
 	return &calls
 }
 
-// parseToolLine reads a line. What the model sent is not judged here: Memory.Call takes it
+// parseToolLine reads a line. It does not check the model's input: Memory.Call does so just
 // as strictly, and answers the model.
 func parseToolLine(line []byte, most int) (toolLine, error) {
 	o, err := strictjson.Parse(line, &strictjson.Limits{Bytes: most, Depth: 32})
@@ -114,8 +114,7 @@ func parseToolLine(line []byte, most int) (toolLine, error) {
 	return one, nil
 }
 
-// parseToolUse reads a tool_use block. It is the API's: fields that are unknown here are no
-// concern of the model's.
+// parseToolUse reads a tool_use block of the API. Unknown fields do not concern the model.
 func parseToolUse(o *strictjson.Object) (one toolLine, err error) {
 	kind, err := o.String("type")
 	if err == nil {
@@ -135,8 +134,8 @@ func parseToolUse(o *strictjson.Object) (one toolLine, err error) {
 	return one, nil
 }
 
-// parseOddLine reads a line that is not strict JSON. If that is so because of what the model
-// sent, its answer says what is wrong.
+// parseOddLine reads a line that is not strict JSON. If the model's input is the cause, its
+// answer says what is wrong.
 func parseOddLine(line []byte, why error) (toolLine, error) {
 	var odd struct {
 		Type  string          `json:"type"`

@@ -18,6 +18,7 @@ import (
 	"mneme/internal/quote"
 )
 
+// UseCmd is the command `mneme use`.
 type UseCmd struct {
 	Agent   string `arg:"" optional:"" name:"agent|dir" help:"${agents}; or any directory, such as ./memory."`
 	Store   string `placeholder:"NAME" help:"The store; it is made if it is missing. Default: one named after the agent or the directory."`
@@ -94,7 +95,7 @@ func (c *UseCmd) Run(ctx context.Context, a *app.App) (err error) {
 	return c.use(ctx, a, u, plan)
 }
 
-// use does what is planned, once the person has seen it.
+// use does the plan, after the person has seen it.
 func (c *UseCmd) use(ctx context.Context, a *app.App, u *adopt.Adoption, plan *adopt.Plan) error {
 	u.Record = &plan.Record
 	if err := u.CheckApart(); err != nil {
@@ -127,7 +128,7 @@ func (c *UseCmd) use(ctx context.Context, a *app.App, u *adopt.Adoption, plan *a
 	return printUsed(a, u.Record)
 }
 
-// env is where the agent is looked for.
+// env is the environment in which to find the agent.
 func (c *UseCmd) env() (*agentdirs.Env, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -143,7 +144,7 @@ func (c *UseCmd) env() (*agentdirs.Env, error) {
 	return &agentdirs.Env{Home: home, Getenv: os.Getenv, Project: project, ID: c.ID}, err
 }
 
-// IsDir reports whether the argument is a directory that a person has named.
+// isDir reports whether the argument is a directory that a person has named.
 func (c *UseCmd) isDir() bool { return strings.Contains(c.Agent, "/") || app.LooksLikePath(c.Agent) }
 
 // find finds the memory of the agent.
@@ -186,7 +187,7 @@ func (c *UseCmd) plan(ctx context.Context, a *app.App, env *agentdirs.Env) (*ado
 	return plan, err
 }
 
-// record returns the record of what is in use already, or nil.
+// record returns the record of an existing adoption, or nil.
 func (c *UseCmd) record(all []*adopt.Record, env *agentdirs.Env) (*adopt.Record, error) {
 	var mine []*adopt.Record
 	for _, r := range all {
@@ -206,7 +207,7 @@ func (c *UseCmd) record(all []*adopt.Record, env *agentdirs.Env) (*adopt.Record,
 // errUseCutOff says that a `mneme use` was killed before it had done everything.
 var errUseCutOff = errkind.New(errkind.Conflict, "`mneme use` was cut off")
 
-// notInUse is the error of undoing what is not in use.
+// notInUse is the error of undoing a directory that is not in use.
 func (c *UseCmd) notInUse(all []*adopt.Record) error {
 	what := c.Agent
 	if dir, err := daemon.MountDir(c.Agent); err == nil && c.isDir() {
@@ -228,7 +229,7 @@ func (c *UseCmd) isRecord(r *adopt.Record, env *agentdirs.Env) bool {
 	return r.Agent == c.Agent && (r.Project == "" || adopt.IsBelow(env.Project, r.Project))
 }
 
-// again is for what is in use already: it mounts the store if nobody has since the machine was started.
+// again mounts the store of a directory in use, if it is not mounted since a restart.
 func (c *UseCmd) again(ctx context.Context, a *app.App, u *adopt.Adoption) error {
 	if !u.Finished {
 		return fmt.Errorf("%s: %w; `mneme use %s --undo` brings everything back", u.Dir, errUseCutOff, term.ShellWord(u.Dir))

@@ -15,9 +15,9 @@ import (
 	"mneme/daemon"
 )
 
-// mountForUse mounts the store of a record in the background, with a keeper where the kernel has
-// what that takes. The process that waits for the mount has the lock, too, so that nobody undoes
-// what is about to be mounted when this one is killed.
+// mountForUse mounts the store of a record in the background, with a keeper if the kernel
+// supports it. The process that waits for the mount also holds the lock, so that no process
+// undoes the adoption if this one is killed.
 func mountForUse(records *adopt.Records) func(context.Context, *adopt.Record) error {
 	return func(ctx context.Context, r *adopt.Record) error {
 		mount := []string{"--url", r.URL, "--json", "mount", r.StoreID, "--flat", "--at", r.Mount, "--background"}
@@ -29,7 +29,8 @@ func mountForUse(records *adopt.Records) func(context.Context, *adopt.Record) er
 	}
 }
 
-// unmountForUse ends the mount of a record, if it is there, and returns what that could not commit.
+// unmountForUse ends the mount of a record, if it exists, and returns the files that could
+// not be committed.
 func unmountForUse(ctx context.Context, r *adopt.Record) ([]daemon.LeftFile, error) {
 	m, found, err := adopt.MountedAt(r.Mount)
 	switch {
@@ -46,8 +47,8 @@ func unmountForUse(ctx context.Context, r *adopt.Record) ([]daemon.LeftFile, err
 	return said.Kept, json.Unmarshal(out, &said)
 }
 
-// runSelf runs this program with --json, and returns its output or its error. The process has a
-// file open until it ends; nil is none.
+// runSelf runs this program with --json, and returns its output or its error. The process
+// keeps file open until it ends; file may be nil.
 func runSelf(ctx context.Context, file *os.File, args ...string) ([]byte, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -25,7 +25,7 @@ type usePlanJSON struct {
 	MakesStore  bool     `json:"makes_store"`
 }
 
-// printUse says what would be done.
+// printUse prints the plan.
 func printUse(a *app.App, p *adopt.Plan, dryRun bool) error {
 	r, f := &p.Record, p.Files
 	if a.JSON {
@@ -84,7 +84,7 @@ func printUse(a *app.App, p *adopt.Plan, dryRun bool) error {
 	return nil
 }
 
-// printNames prints the first of some files, each on a line, and how many there are besides.
+// printNames prints the first of some files, one a line, and the number of the others.
 func printNames(a *app.App, names []string) {
 	n := min(len(names), 5)
 	for _, name := range names[:n] {
@@ -102,17 +102,17 @@ func directories(n int) string {
 	return fmt.Sprintf("%d directories", n)
 }
 
-// command is how to call `mneme use` for what a record says, as it may be shown.
+// command is the `mneme use` command for a record, escaped.
 func command(r *adopt.Record, a *app.App) string {
 	return quote.Text(a.Command() + " use " + term.ShellWord(r.Dir))
 }
 
-// undoCommand is how to undo what a record says.
+// undoCommand is the command that undoes a record.
 func undoCommand(r *adopt.Record, a *app.App) string {
 	return command(r, a) + " --undo"
 }
 
-// printUsed says what is in use.
+// printUsed describes a directory in use.
 func printUsed(a *app.App, r *adopt.Record) error {
 	if a.JSON {
 		return a.PrintJSON(r)
@@ -128,8 +128,8 @@ func printUsed(a *app.App, r *adopt.Record) error {
 	return nil
 }
 
-// confirmUndo asks a person who may not know it that what was changed since will not be in the
-// directory.
+// confirmUndo asks a person, who may not know that later changes of the store will not be
+// in the directory.
 func confirmUndo(ctx context.Context, a *app.App, r *adopt.Record) error {
 	since, err := r.Since(ctx, app.OpenURL)
 	if err != nil || since == 0 { // what cannot be read is no reason to keep the directory
@@ -138,7 +138,7 @@ func confirmUndo(ctx context.Context, a *app.App, r *adopt.Record) error {
 	return a.Confirm(fmt.Sprintf("Store %s has %s made since, which will not be in %s; --keep-changes brings them there", quote.Cell(r.Store), plural.Of(since, "change"), quote.Cell(r.Dir)), "yes")
 }
 
-// undoUse undoes what a record says, and tells what has come into the store since.
+// undoUse undoes a record, and reports the later changes of the store.
 func undoUse(ctx context.Context, a *app.App, u *adopt.Adoption) error {
 	r := u.Record
 	here, err := daemon.MountDir(".")
@@ -187,7 +187,7 @@ func isOrAre(n uint64) string {
 	return "are"
 }
 
-// listUses lists what is in use.
+// listUses lists the directories in use.
 func listUses(a *app.App, all []*adopt.Record) error {
 	t := &term.Table{Header: []string{"AGENT", "DIRECTORY", "STORE", "MOUNT", "STATE"}, Shrink: []string{"STORE"}, Paths: []string{"DIRECTORY", "MOUNT"}}
 	for _, r := range all {

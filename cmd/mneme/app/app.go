@@ -27,6 +27,7 @@ type App struct {
 	Args []string // of the command line
 }
 
+// New returns the context of a command with three streams.
 func New(stdin, stdout, stderr *os.File) *App {
 	return &App{Console: term.NewConsole(stdin, stdout, stderr)}
 }

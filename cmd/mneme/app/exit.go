@@ -98,6 +98,7 @@ type errorJSON struct {
 
 func (e *errorJSON) Error() string { return e.Message }
 
+// NewErrorReply returns an error with its kind and its advice.
 func NewErrorReply(err error) ErrorReply {
 	return ErrorReply{&errorJSON{Kind: Classify(err).name, Message: WithAdvice(err)}}
 }

@@ -13,6 +13,7 @@ import (
 	"mneme/session"
 )
 
+// ApplyCmd is the command `mneme apply`.
 type ApplyCmd struct {
 	Store string `arg:"" help:"Its name or id."`
 	app.ConfirmFlag

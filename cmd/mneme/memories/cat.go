@@ -11,6 +11,7 @@ import (
 	"mneme/versionlog"
 )
 
+// CatCmd is the command `mneme cat`.
 type CatCmd struct {
 	Place   string `arg:"" help:"STORE:/path of a memory, or with @V of a version of it."`
 	Version string `placeholder:"V" help:"Version id, sequence number, or point of its history, such as yesterday. Default: the current one."`

@@ -19,6 +19,7 @@ import (
 	"mneme/versionlog"
 )
 
+// ConflictsCmd is the command `mneme conflicts`.
 type ConflictsCmd struct {
 	List    conflictsListCmd    `cmd:"" help:"List what is kept of writes that lost a race."`
 	Show    conflictsShowCmd    `cmd:"" help:"Show one, and how its text differs from what was there instead."`
@@ -40,7 +41,7 @@ Examples:
     mneme conflicts dismiss notes 7`
 }
 
-// withConflicts opens a store and its conflicts for the time of do.
+// withConflicts opens a store and its conflicts, and closes them after do.
 func withConflicts(ctx context.Context, a *app.App, ref string, opts backend.Options, do func(*memory.Store, *session.Conflicts) error) error {
 	return a.WithLibrary(ctx, opts, func(lib *backend.Library) error {
 		st, err := app.OpenStore(ctx, lib, ref, opts)
@@ -82,7 +83,7 @@ func (c *conflictsListCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// whyOf says why a conflict came about and, if it is settled, how.
+// whyOf says why a conflict arose and, if it is settled, how.
 func whyOf(about conflict.About) string {
 	if about.Settled.IsZero() {
 		return about.Why
@@ -230,7 +231,7 @@ func (c *conflictsResolveCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// resolution is what the memory is to hold, and what it is to replace.
+// resolution is the new content of the memory, and the version that it replaces.
 func (c *conflictsResolveCmd) resolution(ctx context.Context, a *app.App, st *memory.Store, about conflict.About) (session.Resolution, error) {
 	r := session.Resolution{Message: fmt.Sprintf("resolves conflict %d, taking %s", c.N, c.Take), Confirmed: true}
 	if c.Take == "theirs" {
@@ -275,7 +276,7 @@ func (c *conflictsResolveCmd) given(a *app.App, st *memory.Store, path string) (
 	return readContent(io.Reader(file), path, limit)
 }
 
-// advise adds to why a conflict was not resolved what can be done about it.
+// advise adds advice to the error of a conflict that was not resolved.
 func (c *conflictsResolveCmd) advise(err error) error {
 	switch {
 	case errors.Is(err, session.ErrSameLines):

@@ -14,6 +14,7 @@ import (
 	"mneme/versionlog"
 )
 
+// LsCmd is the command `mneme ls`.
 type LsCmd struct {
 	Place     string `arg:"" help:"STORE, or STORE:/path of a directory or memory."`
 	Long      bool   `short:"l" help:"Size, time, sequence number and actor, too."`
@@ -57,6 +58,7 @@ type entry struct {
 	head *versionlog.Version
 }
 
+// Entries returns the memories and directories directly in a place, or all below it.
 func (c *LsCmd) Entries(ctx context.Context, st *memory.Store, p app.Place) ([]entry, error) {
 	var entries []entry
 	empty := false // a directory that is there, with nothing in it

@@ -13,6 +13,7 @@ import (
 	"mneme/versionlog"
 )
 
+// MvCmd is the command `mneme mv`.
 type MvCmd struct {
 	From string `arg:"" help:"STORE:/path of a memory or directory."`
 	To   string `arg:"" help:"STORE:/path of its new place, where nothing may be."`

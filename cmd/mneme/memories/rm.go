@@ -15,6 +15,7 @@ import (
 	"mneme/versionlog"
 )
 
+// RmCmd is the command `mneme rm`.
 type RmCmd struct {
 	Place     string `arg:"" help:"STORE:/path of a memory, or with -r of a directory."`
 	Recursive bool   `short:"r" xor:"what" help:"Everything at and below the path, in one commit."`

@@ -18,6 +18,7 @@ import (
 	"mneme/versionlog"
 )
 
+// WriteCmd is the command `mneme write`.
 type WriteCmd struct {
 	Place     string `arg:"" help:"STORE:/path of a memory."`
 	IfVersion string `xor:"condition" placeholder:"V" help:"Only if this is the current version: an id or sequence number."`
@@ -81,8 +82,8 @@ func (c *WriteCmd) expectation(ctx context.Context, st *memory.Store, path strin
 	return versionlog.ExpectAny(), nil
 }
 
-// expectVersion is the condition of --if-version. A version that is not
-// current is left to the commit to refuse, with what is there instead.
+// expectVersion is the condition of --if-version. The commit refuses a version that is not
+// current, and names the current one.
 func expectVersion(ctx context.Context, st *memory.Store, path, ref string) (versionlog.Expectation, error) {
 	seq, err := strconv.ParseUint(ref, 10, 64)
 	if err != nil {
@@ -97,8 +98,8 @@ func expectVersion(ctx context.Context, st *memory.Store, path, ref string) (ver
 	return versionlog.ExpectVersion("at sequence " + ref), nil
 }
 
-// readInput is readContent of standard input. A person at the terminal is told
-// that the command waits.
+// readInput is readContent of standard input. On a terminal it tells the person that the
+// command waits.
 func readInput(a *app.App, path string, limit int64) ([]byte, error) {
 	if term.IsTerminal(int(a.In.Fd())) {
 		_, _ = fmt.Fprintln(a.Err, "Reading from the terminal; Ctrl-D on a line of its own ends it, Ctrl-C gives up.")
@@ -106,8 +107,8 @@ func readInput(a *app.App, path string, limit int64) ([]byte, error) {
 	return readContent(a.In, path, limit)
 }
 
-// readContent reads what is to become a memory's content. What is far too long
-// is counted, not kept.
+// readContent reads the new content of a memory. It counts a content that is far too long,
+// and does not keep it.
 func readContent(in io.Reader, path string, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err == nil && int64(len(data)) > limit {

@@ -10,8 +10,7 @@ import (
 	"mneme/internal/quote"
 )
 
-// printMounted tells the person or the program that the mount is ready; end
-// says how to end it.
+// printMounted reports that the mount is ready. end says how to end it.
 func printMounted(a *app.App, m daemon.Mounted, end string) error {
 	if a.JSON {
 		if err := a.PrintJSON(m); err != nil {

@@ -9,7 +9,7 @@ import (
 	"mneme/internal/mountinfo"
 )
 
-// warnExpired names the images of stores that are mounted and have expired.
+// warnExpired warns of mounted images of stores that have expired.
 func warnExpired(a *app.App, mounted []mountinfo.Mount, now time.Time) {
 	for _, m := range mounted {
 		if m.Type != "erofs" {

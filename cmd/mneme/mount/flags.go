@@ -11,9 +11,10 @@ import (
 	"mneme/daemon"
 )
 
-// minMaxMemory is how many bytes a mount has to hold at least, for a few open files.
+// minMaxMemory is the smallest memory of a mount in bytes, enough for a few open files.
 const minMaxMemory = 1 << 20
 
+// MountCmd is the command `mneme mount`.
 type MountCmd struct {
 	Stores      []string       `arg:"" optional:"" name:"store[:ro]" help:"Stores to mount, each below DIR under its name; :ro makes one read-only."`
 	At          string         `default:"${mountdir}" placeholder:"DIR" help:"Where to mount them, an empty or new directory. Default: ${default}."`
@@ -57,7 +58,7 @@ Examples:
     mneme mount notes --at /mnt/memory --print-prompt >> system-prompt.txt`
 }
 
-// obey has session and stores be as the credential allows.
+// obey adapts the session and the stores to the credential.
 func (c *MountCmd) obey(ctx context.Context, lib *backend.Library, wanted []sessions.WantedStore) (err error) {
 	if c.Session, err = sessions.OwnSession(lib, c.Session); err != nil {
 		return err
@@ -65,7 +66,7 @@ func (c *MountCmd) obey(ctx context.Context, lib *backend.Library, wanted []sess
 	return sessions.ObeyCredential(ctx, lib, wanted)
 }
 
-// logLevel returns the level from which the daemon logs.
+// logLevel returns the lowest level that the daemon logs.
 func (c *MountCmd) logLevel(terminal bool) (level slog.Level) {
 	switch {
 	case c.LogLevel != "auto":
@@ -76,7 +77,7 @@ func (c *MountCmd) logLevel(terminal bool) (level slog.Level) {
 	return level
 }
 
-// check reads the arguments that kong cannot judge.
+// check checks arguments that kong cannot check.
 func (c *MountCmd) check() ([]sessions.WantedStore, error) {
 	if _, err := sessions.SessionName(c.Session); err != nil {
 		return nil, err

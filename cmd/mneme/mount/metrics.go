@@ -9,7 +9,7 @@ import (
 	"mneme/fusefs"
 )
 
-// mountCollector reads the counters of a mount when it is asked for them.
+// mountCollector reads the counters of a mount on request.
 type mountCollector struct {
 	mount *fusefs.Server
 	lib   *backend.Library
@@ -99,7 +99,7 @@ func (c *mountCollector) collectCaches(out chan<- prometheus.Metric) {
 	gauge(out, descCacheBytes, float64(sum.DiskBytes), "disk")
 }
 
-// summary is how many there were, and how long they took, all together.
+// summary is the number of events and their total time.
 func summary(out chan<- prometheus.Metric, desc *prometheus.Desc, n uint64, took time.Duration, labels ...string) {
 	out <- prometheus.MustNewConstSummary(desc, n, took.Seconds(), nil, labels...)
 }

@@ -91,9 +91,8 @@ func (c *MountCmd) Run(ctx context.Context, a *app.App) error {
 	return err
 }
 
-// serve mounts, calls ready, and returns when the mount has ended: by ctx, or
-// because somebody unmounted it. It returns what is kept of files that were not
-// committed.
+// serve mounts, calls ready, and returns when ctx or an unmount has ended the mount. It
+// returns the files that it keeps without a commit.
 func (c *MountCmd) serve(ctx context.Context, url *string, ready func(daemon.Mounted) error) (kept []daemon.LeftFile, err error) {
 	wanted, err := c.check()
 	if err != nil {
@@ -173,8 +172,8 @@ func (c *MountCmd) serve(ctx context.Context, url *string, ready func(daemon.Mou
 	return kept, err
 }
 
-// claim has session and stores be as the credential allows, and claims the session of a mount that
-// can write. A nil file is no claim.
+// claim adapts the session and the stores to the credential, and claims the session of a
+// mount that can write. A nil file is no claim.
 func (c *MountCmd) claim(ctx context.Context, url *string, lib *backend.Library, wanted []sessions.WantedStore) (*os.File, error) {
 	if err := c.obey(ctx, lib, wanted); err != nil {
 		return nil, err
@@ -182,7 +181,7 @@ func (c *MountCmd) claim(ctx context.Context, url *string, lib *backend.Library,
 	return sessions.ClaimWanted(url, c.Session, wanted)
 }
 
-// printPrompt prints what to tell an agent about the mount.
+// printPrompt prints the note about the mount for an agent.
 func (c *MountCmd) printPrompt(ctx context.Context, a *app.App) error {
 	wanted, err := c.check()
 	if err != nil {
@@ -209,7 +208,7 @@ func (c *MountCmd) printPrompt(ctx context.Context, a *app.App) error {
 	})
 }
 
-// startMetrics serves metrics where they are wanted, and nil where they are not.
+// startMetrics serves metrics if --metrics-addr asks for them, else it returns nil.
 func (c *MountCmd) startMetrics(server *fusefs.Server, lib *backend.Library, announced *daemon.Mounted) (*listen.MetricsServer, error) {
 	if c.MetricsAddr == "" {
 		return nil, nil

@@ -13,7 +13,7 @@ type mountJSON struct {
 	closed bool // to this user
 }
 
-// newMountJSON asks a mount how it is.
+// newMountJSON asks a mount for its status.
 func newMountJSON(m daemon.Mount) mountJSON {
 	j := mountJSON{Dir: m.Dir, PID: m.PID, UID: m.UID, Alive: m.Alive(), Stores: []daemon.Status{}}
 	if j.Alive {

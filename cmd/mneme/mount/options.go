@@ -17,7 +17,7 @@ import (
 	"mneme/note"
 )
 
-// options are those of the mount, of stores in lib.
+// options are the options of the mount of stores in lib.
 func (c *MountCmd) options(lib *backend.Library) *fusefs.Options {
 	uid, gid := c.Owner.ids()
 	return &fusefs.Options{
@@ -33,8 +33,8 @@ func notifier() *exec.Cmd {
 	return &exec.Cmd{Path: daemon.OwnProgram, Args: []string{"mneme", "notices"}}
 }
 
-// note returns what makes the text to tell an agent about one store of the mount. The
-// directory is looked up at once: a daemon leaves the one that it was started in.
+// note returns the function that writes the note about one store of the mount for an agent.
+// It finds the directory at once, since a daemon leaves its first working directory.
 func (c *MountCmd) note() func(note.Mount) string {
 	dir, err := filepath.Abs(c.At)
 	return func(m note.Mount) string {
@@ -62,8 +62,8 @@ func (c *MountCmd) openStores(ctx context.Context, lib *backend.Library, wanted 
 	return sessions.OpenWanted(ctx, lib, wanted, author)
 }
 
-// statusLines are lines of .mneme/status: where the stores are, and what was asked of a
-// backend that costs.
+// statusLines are lines of .mneme/status: the URL of the stores, and the requests to a
+// backend that costs money.
 func statusLines(lib *backend.Library) []string {
 	lines := []string{daemon.StatusURL + ": " + lib.Location.URL}
 	if key := lib.Credential().Key; key != "" {

@@ -11,7 +11,7 @@ import (
 	"mneme/memory"
 )
 
-// checkAsOf checks the argument of --as-of, beside --keep.
+// checkAsOf checks the argument of --as-of, together with --keep.
 func checkAsOf(asOf string, keep bool) error {
 	if asOf == "" {
 		return nil
@@ -27,7 +27,7 @@ func checkAsOf(asOf string, keep bool) error {
 	return nil
 }
 
-// openPast opens stores as they were at a point, each at its own commit.
+// openPast opens stores as of a point, each at its own commit.
 func openPast(ctx context.Context, lib *backend.Library, wanted []sessions.WantedStore, asOf string) ([]*memory.Store, error) {
 	point, err := history.ParsePoint(asOf, time.Now())
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// permissions are those of a directory, as chmod(1) has them in octal.
+// permissions are the permissions of a directory, in octal as for chmod(1).
 type permissions uint32
 
-// UnmarshalText reads them. Its owner needs all.
+// UnmarshalText reads permissions. The owner must have all of them.
 func (p *permissions) UnmarshalText(text []byte) error {
 	const owner = 0o700
 	n, err := strconv.ParseUint(string(text), 8, 32)

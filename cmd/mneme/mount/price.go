@@ -10,8 +10,8 @@ import (
 	"mneme/internal/plural"
 )
 
-// priceDate says when the prices below were those of AWS's price lists for
-// us-east-1: S3 Standard, DynamoDB on demand. docs/AWS.md has the same table.
+// priceDate is the date of the prices below, from AWS's price lists for us-east-1: S3
+// Standard, DynamoDB on demand. docs/AWS.md has the same table.
 const priceDate = "2025-06"
 
 // prices are US$ per million.
@@ -35,16 +35,15 @@ const (
 
 const (
 	readUnitBytes = 4096 // a read request unit covers
-	// A transaction of one commit has four rows, each two write request units
-	// while it is smaller than 1 KiB. Of what it sends about writeRowBytes
-	// belong to one row.
+	// A transaction of one commit has four rows. Each takes two write request units while it
+	// is smaller than 1 KiB. About writeRowBytes of its bytes belong to one row.
 	commitUnits   = 8
 	writeRowBytes = 720
 	batchRowBytes = 350 // of a row put or deleted outside a transaction
 )
 
-// estimateUSD is about what requests cost. Reads are counted as strongly
-// consistent, so it is rather too high.
+// estimateUSD estimates the cost of requests. It counts reads as strongly consistent, so it
+// is rather too high.
 func estimateUSD(requests []backend.RequestCount) float64 {
 	usd := 0.0
 	for _, r := range requests {
@@ -54,7 +53,7 @@ func estimateUSD(requests []backend.RequestCount) float64 {
 	return usd
 }
 
-// units returns how many units of which price a kind of requests took.
+// units returns the price of a kind of requests, and the number of its units.
 func units(r backend.RequestCount) (n float64, price int) {
 	count := float64(r.Count)
 	switch operation, isDynamo := strings.CutPrefix(r.Kind, "dynamodb "); {
@@ -72,8 +71,8 @@ func units(r backend.RequestCount) (n float64, price int) {
 	return max(count, float64(r.Received)/readUnitBytes), priceReadUnit
 }
 
-// usageLines tells what was asked of S3 and DynamoDB, and what the caches
-// spared, as lines of .mneme/status.
+// usageLines are lines of .mneme/status about the requests to S3 and DynamoDB, and those
+// that the caches saved.
 func usageLines(requests []backend.RequestCount, c cache.Stats) []string {
 	reads := c.MemoryHits + c.DiskHits + c.Misses
 	percent := func(n uint64) string { return fmt.Sprintf("%d %%", (200*n+reads)/max(2*reads, 1)) }

@@ -5,7 +5,7 @@ import (
 	"mneme/versionlog"
 )
 
-// quotaFlags bound what a session adds to each store.
+// quotaFlags limit the amount that a session adds to each store.
 type quotaFlags struct {
 	QuotaBytes    term.ByteSize `default:"4GiB" placeholder:"SIZE" help:"How many bytes of history the mount may add to a store, each version a whole copy; 0 is any number. Default: ${default}."`
 	QuotaMemories term.Bound    `default:"100000" placeholder:"N" help:"How many memories it may make there, less those it deletes; 0 is any number. Default: ${default}."`

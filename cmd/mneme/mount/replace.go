@@ -10,7 +10,7 @@ import (
 	"mneme/internal/quote"
 )
 
-// replace has a mount served by another process, of the program as it is now.
+// replace has another process serve a mount, of the program that is installed now.
 func (c *MountCmd) replace(a *app.App) error {
 	var only MountCmd
 	if err := kong.ApplyDefaults(&only, kong.Vars{"mountdir": c.At}); err != nil {

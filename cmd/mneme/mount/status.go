@@ -22,6 +22,7 @@ import (
 	"mneme/versionlog"
 )
 
+// StatusCmd is the command `mneme status`.
 type StatusCmd struct {
 	Verbose bool `short:"v" help:"Show all that each mount says of its stores."`
 	Mine    bool `help:"Show the mounts only that you serve."`
@@ -50,7 +51,7 @@ func (c *StatusCmd) Run(ctx context.Context, a *app.App) error {
 		return err
 	}
 	s := statusJSON{URL: at.URL, Stores: []view.StoreState{}, Mounts: []mountJSON{}}
-	// Mounts are shown even when the stores cannot be asked.
+	// Mounts are shown even if the stores cannot be asked.
 	var storesErr error
 	s.Stores, storesErr = storeStates(ctx, a, at.Dir != "")
 	s.known = storesErr == nil
@@ -73,8 +74,8 @@ func (c *StatusCmd) Run(ctx context.Context, a *app.App) error {
 	return storesErr
 }
 
-// storeStates returns what there is to say about every store; what they hold
-// only if it is to be counted.
+// storeStates returns the state of every store. It counts their contents only if count is
+// set.
 func storeStates(ctx context.Context, a *app.App, count bool) ([]view.StoreState, error) {
 	states := []view.StoreState{}
 	err := a.WithLibrary(ctx, app.Reading, func(lib *backend.Library) error {
@@ -146,8 +147,8 @@ func printStatus(a *app.App, s statusJSON, verbose bool) {
 	}
 }
 
-// storesOf names the stores of a mount; of those that are not among the stores that were asked
-// for, it says where they are.
+// storesOf names the stores of a mount. It adds the URL of a store that is not at the
+// command's URL.
 func (s statusJSON) storesOf(m mountJSON) string {
 	var names []string
 	for _, st := range m.Stores {
@@ -169,7 +170,7 @@ func (s statusJSON) storesOf(m mountJSON) string {
 	return strings.Join(names, " ")
 }
 
-// state says in a few words how a mount is.
+// state is the state of a mount in a few words.
 func (m mountJSON) state() string {
 	switch {
 	case !m.Alive:
@@ -187,7 +188,7 @@ func (m mountJSON) state() string {
 	return "ok"
 }
 
-// printMount prints all that a mount says of its stores.
+// printMount prints the status of each store of a mount.
 func printMount(a *app.App, m mountJSON) {
 	a.Printf("\n")
 	a.PrintFields([][2]string{{"Mounted at", fmt.Sprintf("%s, by process %d: %s", m.Dir, m.PID, m.state())}})

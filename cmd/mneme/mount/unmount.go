@@ -13,6 +13,7 @@ import (
 	"mneme/internal/quote"
 )
 
+// UnmountCmd is the command `mneme unmount`.
 type UnmountCmd struct {
 	Dir  string `arg:"" optional:"" help:"Where the stores are mounted. Default: ${mountdir}."`
 	At   string `placeholder:"DIR" help:"The same, as mount has it."`

@@ -18,6 +18,7 @@ import (
 	"mneme/versionlog"
 )
 
+// BlameCmd is the command `mneme blame`.
 type BlameCmd struct {
 	Place   string `arg:"" help:"STORE:/path of a memory, or with @V of a version of it."`
 	Version string `arg:"" optional:"" help:"Version id, sequence number, or point of its history, such as yesterday. Default: the current one."`
@@ -67,7 +68,8 @@ func printBlame(a *app.App, b *history.Blamed) {
 	}
 }
 
-// blameSeq is the sequence number of a line's version, with a mark where it may be of another.
+// blameSeq is the sequence number of a line's version, with a mark if the line may belong
+// to another.
 func blameSeq(line *history.BlamedLine) string {
 	seq := strconv.FormatUint(line.By.Seq, 10)
 	if line.Unsure {
@@ -76,7 +78,7 @@ func blameSeq(line *history.BlamedLine) string {
 	return seq
 }
 
-// blamed is who a version is put down to: its session, or its actor outside of one.
+// blamed is the author of a version: its session, or its actor outside a session.
 func blamed(v *versionlog.Version) string {
 	return quote.Text(cmp.Or(v.Session, view.ActorName(v.Actor)))
 }

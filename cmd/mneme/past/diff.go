@@ -20,6 +20,7 @@ import (
 	"mneme/versionlog"
 )
 
+// DiffCmd is the command `mneme diff`.
 type DiffCmd struct {
 	Place string `arg:"" help:"STORE:/path of a memory or directory, or STORE."`
 	From  string `arg:"" optional:"" name:"v1" help:"Of a memory: version id, sequence number or another point, or the place of another memory. Default: the version that the newest one replaced. Of a directory or store: a point, such as 120, HEAD~5 or yesterday. Default: HEAD~1."`
@@ -81,10 +82,10 @@ func (c *DiffCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// isPlace reports whether a word is STORE:/path, and no point of a history.
+// isPlace reports whether a word is STORE:/path, and not a point of a history.
 func isPlace(word string) bool { return strings.Contains(word, ":/") }
 
-// versions returns what to compare; from is nil when to is a memory's first.
+// versions returns the two versions to compare. from is nil if to is a memory's first.
 func (c *DiffCmd) versions(ctx context.Context, st *memory.Store, path string) (from, to *versionlog.Version, err error) {
 	if c.To != "" {
 		to, err = view.VersionRef(ctx, st, path, c.To)
@@ -102,7 +103,8 @@ func (c *DiffCmd) versions(ctx context.Context, st *memory.Store, path string) (
 	return from, to, err
 }
 
-// twoPlaces compares two memories of a store, or two versions of one that are named so.
+// twoPlaces compares two memories of a store, or two versions of one, that are named as
+// places.
 func (c *DiffCmd) twoPlaces(ctx context.Context, a *app.App, st *memory.Store, p app.Place) error {
 	q, err := app.ParseMemory(c.From)
 	if err != nil {
@@ -132,8 +134,8 @@ func (c *DiffCmd) twoPlaces(ctx context.Context, a *app.App, st *memory.Store, p
 	return c.print(ctx, a, st, sides[0], sides[1])
 }
 
-// lastChange prints what a version changed. Where the one before cannot be read any more, that is the
-// whole of it.
+// lastChange prints the change of a version. If the earlier version cannot be read, it
+// prints the whole version.
 func (c *DiffCmd) lastChange(ctx context.Context, a *app.App, st *memory.Store, from, to *versionlog.Version) error {
 	diff, gone, err := changeTo(ctx, st, from, to)
 	if err != nil {
@@ -150,7 +152,7 @@ func (c *DiffCmd) lastChange(ctx context.Context, a *app.App, st *memory.Store, 
 	return notOnPurpose(gone)
 }
 
-// print prints what two versions differ in.
+// print prints the differences of two versions.
 func (c *DiffCmd) print(ctx context.Context, a *app.App, st *memory.Store, from, to *versionlog.Version) error {
 	diff, err := diffVersions(ctx, st, from, to)
 	if err != nil {
@@ -175,7 +177,7 @@ func (c *DiffCmd) printDiff(a *app.App, st *memory.Store, from, to *versionlog.V
 	})
 }
 
-// trees prints what two states of a store, or of a directory in it, differ in.
+// trees prints the differences of two states of a store, or of a directory.
 func (c *DiffCmd) trees(ctx context.Context, a *app.App, st *memory.Store, path string) error {
 	var states [2]versionlog.State
 	now := time.Now()
@@ -243,7 +245,7 @@ func (c *DiffCmd) trees(ctx context.Context, a *app.App, st *memory.Store, path 
 	return err
 }
 
-// changeOf is what was done to a memory between two states, and its name.
+// changeOf is the operation on a memory between two states, and its name.
 func changeOf(d history.Difference) (op versionlog.Op, name string) {
 	switch {
 	case d.From == nil:
@@ -264,13 +266,13 @@ func replacedBy(ctx context.Context, st *memory.Store, path string, v versionlog
 	return &before, nil
 }
 
-// isUnreadable reports whether an error says that a content is gone, on purpose or not.
+// isUnreadable reports whether an error says that a content is missing, erased or lost.
 func isUnreadable(err error) bool {
 	return errors.Is(err, memory.ErrRedacted) || err != nil && errkind.Of(err) == errkind.Corrupt
 }
 
-// diffVersions returns the patch between two versions. A deletion, a
-// directory and nil are no file.
+// diffVersions returns the patch between two versions. A deletion, a directory and nil
+// count as a missing file.
 func diffVersions(ctx context.Context, st *memory.Store, from, to *versionlog.Version) (string, error) {
 	var sides [2]history.Side
 	for i, v := range []*versionlog.Version{from, to} {
@@ -290,8 +292,9 @@ func diffVersions(ctx context.Context, st *memory.Store, from, to *versionlog.Ve
 	return history.Patch(sides[0], sides[1], from != nil && to != nil && from.MemoryID == to.MemoryID), nil
 }
 
-// changeTo returns the patch by which v came of the version before it, which may be nil. Where the
-// content of that one cannot be read any more, the patch is the whole of v, and gone says why.
+// changeTo returns the patch from the version before v, which may be nil, to v. If the
+// content of that version cannot be read, the patch is the whole of v, and gone is the
+// reason.
 func changeTo(ctx context.Context, st *memory.Store, before, v *versionlog.Version) (diff string, gone, err error) {
 	diff, err = diffVersions(ctx, st, before, v)
 	if before == nil || v.Redacted() || !isUnreadable(err) {
@@ -302,7 +305,7 @@ func changeTo(ctx context.Context, st *memory.Store, before, v *versionlog.Versi
 	return diff, gone, err
 }
 
-// notOnPurpose returns why a content is gone, unless it was erased.
+// notOnPurpose returns the error of a content that is missing, unless it was erased.
 func notOnPurpose(gone error) error {
 	if errors.Is(gone, memory.ErrRedacted) {
 		return nil

@@ -15,6 +15,7 @@ import (
 	"mneme/versionlog"
 )
 
+// EventsCmd is the command `mneme events`.
 type EventsCmd struct {
 	Store  string     `arg:"" help:"Its name or id."`
 	N      term.Count `short:"n" placeholder:"N" help:"Only N commits: the newest or, with --after or --follow, the next ones. Default: ${newestevents} of the newest, all of the next."`
@@ -22,7 +23,7 @@ type EventsCmd struct {
 	Follow bool       `short:"f" help:"Go on with what is committed, as it comes; without --after from now on."`
 }
 
-// NewestEvents is how many of the newest commits are printed.
+// NewestEvents is the default number of printed commits.
 const NewestEvents = 256
 
 func (c *EventsCmd) Help() string {
@@ -52,7 +53,7 @@ func (c *EventsCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// print prints commits, at most n; 0: all.
+// print prints at most n commits; 0: all.
 func (c *EventsCmd) print(a *app.App, commits iter.Seq2[*versionlog.Commit, error], n int) error {
 	printed := 0
 	for commit, err := range commits {
@@ -81,7 +82,7 @@ func (c *EventsCmd) line(a *app.App, commit *versionlog.Commit) error {
 // errEnough ends following.
 var errEnough = errors.New("that is as many as were asked for")
 
-// follow prints commits as they come.
+// follow prints commits as they happen.
 func (c *EventsCmd) follow(ctx context.Context, a *app.App, st *memory.Store) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -104,7 +105,7 @@ func (c *EventsCmd) follow(ctx context.Context, a *app.App, st *memory.Store) er
 	return err
 }
 
-// begin is the commit behind which to begin.
+// begin is the commit after which the output begins.
 func (c *EventsCmd) begin(ctx context.Context, st *memory.Store) (versionlog.Tip, error) {
 	tip, err := st.Tip(ctx)
 	switch {

@@ -24,6 +24,7 @@ import (
 	"mneme/versionlog"
 )
 
+// LogCmd is the command `mneme log`.
 type LogCmd struct {
 	Place string     `arg:"" help:"STORE, or STORE:/path of a memory or directory, which may be deleted."`
 	N     term.Count `short:"n" xor:"much" placeholder:"N" help:"Only the newest N commits, or versions of the memory. Default on a terminal: ${screenful}."`
@@ -40,7 +41,7 @@ type LogCmd struct {
 	Stat  bool `help:"How many lines each version added and removed."`
 }
 
-// operation is what a version did, as a flag asks for it.
+// operation is the operation of a version, as the value of a flag.
 type operation string
 
 // UnmarshalText reads the name of an operation.
@@ -52,7 +53,7 @@ func (o *operation) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Screenful is how much of a log is shown on a terminal without -n.
+// Screenful is the number of entries that a log shows on a terminal without -n.
 const Screenful = 100
 
 func (c *LogCmd) Help() string {
@@ -85,7 +86,7 @@ func (c *LogCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// query is what the flags ask for.
+// query is the query for the flags.
 func (c *LogCmd) query() (q history.Query, err error) {
 	q = history.Query{Session: c.Session, Actor: c.Actor, Op: versionlog.Op(c.Operation), Text: c.Grep, Unread: &history.Unread{}}
 	now := time.Now()
@@ -102,7 +103,7 @@ func (c *LogCmd) query() (q history.Query, err error) {
 	return q, nil
 }
 
-// limit is how many to show; 0 is all.
+// limit is the number of entries to show; 0 is all.
 func (c *LogCmd) limit(a *app.App) int {
 	if c.N == 0 && !c.All && a.IsTerminal && !a.JSON {
 		return Screenful
@@ -147,8 +148,8 @@ func (c *LogCmd) print(ctx context.Context, a *app.App, st *memory.Store, path s
 	return nil
 }
 
-// entries are those of a store, of a directory, or of a memory, and the column of the table in
-// which these differ.
+// entries are the entries of a store, a directory or a memory, and the column of the table
+// in which they differ.
 func (c *LogCmd) entries(ctx context.Context, st *memory.Store, path string, q history.Query) (iter.Seq2[history.Entry, error], string, error) {
 	if path == "/" {
 		return history.LogDir(ctx, st, path, q), "PATH", nil
@@ -171,7 +172,7 @@ func (c *LogCmd) entries(ctx context.Context, st *memory.Store, path string, q h
 	return history.LogMemory(ctx, st, memoryPath, begin.Seq, q), "VERSION", err
 }
 
-// logPrinter prints entries as they come, with what their versions changed if that is asked for.
+// logPrinter prints entries one by one, with the changes of their versions if asked.
 type logPrinter struct {
 	ctx         context.Context
 	a           *app.App
@@ -181,7 +182,7 @@ type logPrinter struct {
 	some        bool // something was printed
 }
 
-// tableRows is how many rows are laid out together.
+// tableRows is the number of rows that are laid out together.
 const tableRows = 500
 
 func (l *logPrinter) entry(e history.Entry) error {
@@ -198,7 +199,7 @@ func (l *logPrinter) entry(e history.Entry) error {
 	return nil
 }
 
-// flush prints the rows that wait.
+// flush prints the waiting rows.
 func (l *logPrinter) flush() error {
 	if len(l.table.Rows) > 0 {
 		l.a.PrintTable(l.table)
@@ -231,7 +232,7 @@ func (l *logPrinter) rows(e history.Entry) {
 	}
 }
 
-// changes prints an entry with a line for each version and what that changed.
+// changes prints an entry with a line for each version and its change.
 func (l *logPrinter) changes(e history.Entry) error {
 	if l.some {
 		l.a.Printf("\n")
@@ -270,7 +271,7 @@ func (l *logPrinter) changes(e history.Entry) error {
 	return nil
 }
 
-// head prints what the versions of an entry have in common.
+// head prints the fields that the versions of an entry share.
 func (l *logPrinter) head(seq, at, actor, session, message string) {
 	line := l.a.Paint(term.Bold, seq) + "  " + at + "  " + quote.Text(actor)
 	if session != "" && session != actor {
@@ -282,8 +283,8 @@ func (l *logPrinter) head(seq, at, actor, session, message string) {
 	l.a.Printf("%s\n", line)
 }
 
-// diff is what a version changed, as changeTo says; not readable where its own content is gone.
-// The log goes on then.
+// diff is the change of a version, as changeTo returns it. It is unreadable if the
+// version's own content is missing. Then the log continues.
 func (l *logPrinter) diff(v *versionlog.Version) (diff string, gone error, readable bool, err error) {
 	if v.Redacted() || v.IsDir() {
 		return "", nil, v.IsDir(), nil
@@ -329,7 +330,7 @@ func (l *logPrinter) json(e history.Entry) error {
 	return l.a.PrintJSON(j)
 }
 
-// loggedJSON is a version in a log, with what it changed if that is asked for.
+// loggedJSON is a version in a log, with its change if asked.
 type loggedJSON struct {
 	jsonview.Version
 	Diff       *string     `json:"diff,omitempty"`
@@ -337,7 +338,7 @@ type loggedJSON struct {
 	Lines      *term.Lines `json:"lines,omitempty"`
 }
 
-// loggedCommitJSON is a commit with those of its versions that were asked for.
+// loggedCommitJSON is a commit with those of its versions that match.
 type loggedCommitJSON struct {
 	jsonview.Commit
 	Versions []loggedJSON `json:"versions"`
@@ -360,7 +361,7 @@ func newLogTable(subject string) *term.Table {
 	}
 }
 
-// eventRow is the row of what happened to the store as a whole.
+// eventRow is the row of an event of the whole store.
 func eventRow(c *versionlog.Commit) []string {
 	var said []string
 	switch c.Event.Kind {
@@ -379,7 +380,7 @@ func eventRow(c *versionlog.Commit) []string {
 
 func eventChange(e *versionlog.Event) string { return "store " + string(e.Kind) }
 
-// eventFields are what an event says, each in words.
+// eventFields are the fields of an event, each in words.
 func eventFields(e *versionlog.Event) (said []string) {
 	for _, name := range slices.Sorted(maps.Keys(e.Fields)) {
 		if key, removed := strings.CutPrefix(name, "metadata_removed."); removed {

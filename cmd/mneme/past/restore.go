@@ -17,6 +17,7 @@ import (
 	"mneme/versionlog"
 )
 
+// RestoreCmd is the command `mneme restore`.
 type RestoreCmd struct {
 	Place   string `arg:"" help:"STORE:/path of a memory, which may be deleted; with --at also of a directory, or STORE."`
 	Version string `arg:"" optional:"" help:"Version id or sequence number of one of its versions."`
@@ -77,7 +78,7 @@ func (c *RestoreCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// toPoint makes the place what it was at a point.
+// toPoint restores the place to a point.
 func (c *RestoreCmd) toPoint(ctx context.Context, a *app.App) error {
 	p, err := app.ParseDir(c.Place)
 	if err != nil {
@@ -135,7 +136,7 @@ func (c *RestoreCmd) toPoint(ctx context.Context, a *app.App) error {
 	})
 }
 
-// askToEmpty asks before a restore leaves nothing in a store that has memories.
+// askToEmpty asks before a restore that removes all memories of a store.
 func (c *RestoreCmd) askToEmpty(ctx context.Context, a *app.App, st *memory.Store, at app.Place, seq uint64) error {
 	plan, err := undo.PlanRestore(ctx, st, at.Path, seq, nil)
 	if err != nil {
@@ -148,7 +149,7 @@ func (c *RestoreCmd) askToEmpty(ctx context.Context, a *app.App, st *memory.Stor
 	return a.Confirm(fmt.Sprintf("after commit %d %s had no memories; this removes all that the store has: %s", seq, at, plural.Of(n, "memory")), at.Store)
 }
 
-// emptied returns how many memories a store has if steps leave it none; else 0.
+// emptied returns the number of memories of a store if steps remove all of them, else 0.
 func emptied(ctx context.Context, st *memory.Store, steps []undo.Step) (int, error) {
 	gone := map[string]bool{}
 	for i := range steps {

@@ -16,6 +16,7 @@ import (
 	"mneme/versionlog"
 )
 
+// ShowCmd is the command `mneme show`.
 type ShowCmd struct {
 	What    string `arg:"" help:"Version id; or STORE:/path of a memory; or STORE."`
 	Version string `arg:"" optional:"" help:"Of a memory: version id or sequence number, by default the newest. Of a store: the sequence number of a commit."`
@@ -124,7 +125,7 @@ func (c *ShowCmd) showID(ctx context.Context, a *app.App) error {
 	})
 }
 
-// showEvent shows what happened to the store as a whole.
+// showEvent shows an event of the whole store.
 func showEvent(a *app.App, st *memory.Store, c *versionlog.Commit) error {
 	if a.JSON {
 		return a.PrintJSON(jsonview.NewCommit(c))

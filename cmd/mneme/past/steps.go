@@ -19,7 +19,7 @@ import (
 	"mneme/versionlog"
 )
 
-// stepJSON is a change that would be made.
+// stepJSON is a planned change.
 type stepJSON struct {
 	Type      string      `json:"type"`
 	Operation string      `json:"operation"`
@@ -30,7 +30,7 @@ type stepJSON struct {
 	Lines     *term.Lines `json:"lines,omitempty"`           // missing of a directory
 }
 
-// leftJSON is what is not changed.
+// leftJSON is a path that stays unchanged.
 type leftJSON struct {
 	Type      string `json:"type"`
 	Path      string `json:"path"`
@@ -39,7 +39,7 @@ type leftJSON struct {
 	SessionID string `json:"session_id,omitempty"` // which made that
 }
 
-// printStepList lists what would be changed, and how many lines.
+// printStepList lists planned changes, and their numbers of lines.
 func printStepList(ctx context.Context, a *app.App, st *memory.Store, steps []undo.Step, left []undo.Left, conflicts []conflictLine) error {
 	return a.Page(func() error {
 		added, removed := 0, 0
@@ -96,12 +96,12 @@ func newStepJSON(p *undo.StepPatch) stepJSON {
 	return j
 }
 
-// allErased reports whether every path that is left is so since something was erased, which nothing brings back.
+// allErased reports whether every unchanged path is so because its content was erased.
 func allErased(left []undo.Left) bool {
 	return !slices.ContainsFunc(left, func(l undo.Left) bool { return !l.IsErased() })
 }
 
-// printLeftPaths lists what is left as it is.
+// printLeftPaths lists unchanged paths.
 func printLeftPaths(a *app.App, left []undo.Left) error {
 	for _, l := range left {
 		if a.JSON {
@@ -139,7 +139,7 @@ func whyLeft(l undo.Left) string {
 	return fmt.Sprintf("%s has changed it meanwhile, in commit %d", quote.Name(l.Head.Actor.String()), l.Head.Seq)
 }
 
-// conflictLine is a memory that is left, and the conflict that keeps what it would be.
+// conflictLine is an unchanged memory, and the conflict that keeps its planned content.
 type conflictLine struct {
 	Type string `json:"type"`
 	N    int    `json:"conflict,omitempty"`
@@ -147,7 +147,7 @@ type conflictLine struct {
 	Why  string `json:"why"`
 }
 
-// printConflicts lists memories that are left because others have changed them, too.
+// printConflicts lists memories that stay unchanged because others have changed them, too.
 func printConflicts(a *app.App, conflicts []conflictLine) error {
 	for _, k := range conflicts {
 		if a.JSON {
@@ -165,7 +165,7 @@ func printConflicts(a *app.App, conflicts []conflictLine) error {
 	return nil
 }
 
-// stepsJSON is what was changed.
+// stepsJSON is the sum of the changes.
 type stepsJSON struct {
 	Type      string                `json:"type"`
 	StoreID   string                `json:"memory_store_id"`
@@ -186,7 +186,7 @@ func newStepsJSON(st *memory.Store, what string, done *session.Steps) stepsJSON 
 	return j
 }
 
-// changesText says how many changes were made, and in which commits.
+// changesText is the number of changes and their commits, in words.
 func changesText(done *session.Steps) string {
 	var parts []string
 	for _, op := range []versionlog.Op{versionlog.OpCreated, versionlog.OpModified, versionlog.OpRenamed, versionlog.OpDeleted} {
@@ -201,7 +201,7 @@ func changesText(done *session.Steps) string {
 	return strings.Join(parts, ", ") + " " + in
 }
 
-// commitsAre counts commits in the words of a sentence.
+// commitsAre is a number of commits, in words of a sentence.
 func commitsAre(n int) string {
 	if n == 1 {
 		return "1 commit is"
@@ -209,7 +209,7 @@ func commitsAre(n int) string {
 	return fmt.Sprintf("%d commits are", n)
 }
 
-// adviseSteps says how changes are confirmed that the store's guard holds back.
+// adviseSteps says how to confirm changes that the store's guard holds back.
 func adviseSteps(err error) error {
 	if errors.Is(err, versionlog.ErrGuarded) {
 		return app.Advised(fmt.Errorf("%w; if it is meant, the same with --confirm does it", err))

@@ -19,6 +19,7 @@ import (
 	"mneme/versionlog"
 )
 
+// UndoCmd is the command `mneme undo`.
 type UndoCmd struct {
 	Store   string `arg:"" help:"Its name or id, or a path in a mount."`
 	Session string `required:"" placeholder:"ID" help:"The session whose changes are taken back, as 'mneme log' and .mneme/status show it."`
@@ -81,7 +82,7 @@ func (c *UndoCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// list prints what would be done.
+// list prints the planned changes.
 func (c *UndoCmd) list(ctx context.Context, a *app.App, st *memory.Store, since uint64) error {
 	plan, err := undo.PlanUndo(ctx, st, c.Session, since)
 	if err != nil {
@@ -94,7 +95,7 @@ func (c *UndoCmd) list(ctx context.Context, a *app.App, st *memory.Store, since 
 	return printStepList(ctx, a, st, plan.Steps, plan.Left, conflicts)
 }
 
-// undo takes back, in a session of its own, or in that of the credential.
+// undo undoes the session's changes, in a new session or in that of the credential.
 func (c *UndoCmd) undo(ctx context.Context, a *app.App, lib *backend.Library, st *memory.Store, since uint64) error {
 	own, err := sessions.OwnSession(lib, "")
 	if err != nil {
@@ -119,7 +120,7 @@ func (c *UndoCmd) undo(ctx context.Context, a *app.App, lib *backend.Library, st
 	return c.print(a, st, own, done)
 }
 
-// undoJSON is what was taken back.
+// undoJSON is the sum of the undone changes.
 type undoJSON struct {
 	stepsJSON
 	Undone    string         `json:"undone_session_id"`

@@ -15,6 +15,7 @@ import (
 	"mneme/versionlog"
 )
 
+// WhyCmd is the command `mneme why`.
 type WhyCmd struct {
 	Place string `arg:"" help:"STORE, or STORE:/path of a memory or directory."`
 	Text  string `arg:"" help:"The text to look for, letter for letter; it may have several lines."`
@@ -75,7 +76,7 @@ func (c *WhyCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// print prints the version that said it first.
+// print prints the first version with the text.
 func (c *WhyCmd) print(a *app.App, st *memory.Store, v versionlog.Version) {
 	fields := [][2]string{
 		{"First said", fmt.Sprintf("%s:%s@%d", st.Info().Slug, v.Path, v.Seq)}, {"Version", v.ID}, {"Change", string(v.Op)},
@@ -89,7 +90,7 @@ func (c *WhyCmd) print(a *app.App, st *memory.Store, v versionlog.Version) {
 	a.PrintFields(fields)
 }
 
-// whyJSON says who said something first, and what still says it.
+// whyJSON is the first version with a text, and the memories that still have it.
 type whyJSON struct {
 	Type   string           `json:"type"`
 	Text   string           `json:"text"`

@@ -16,6 +16,7 @@ import (
 	"mneme/server/manage"
 )
 
+// KeyCmd is the command `mneme key`.
 type KeyCmd struct {
 	Create  keyCreateCmd  `cmd:"" help:"Make a key, and print its secret once."`
 	List    keyListCmd    `cmd:"" help:"List the keys."`
@@ -79,7 +80,7 @@ func (c *keyCreateCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// rightWords are what people may write for a right besides its name.
+// rightWords are other words for a right.
 var rightWords = map[string]access.Right{"ro": access.Read, "rw": access.Write}
 
 func parseGrant(text string) (store string, right access.Right, err error) {
@@ -96,8 +97,8 @@ func parseGrant(text string) (store string, right access.Right, err error) {
 	return store, right, nil
 }
 
-// printSecret prints a key with its secret, which alone is what standard output has for a
-// program that reads one line.
+// printSecret prints a key with its secret. A program that reads one line gets only the
+// secret on standard output.
 func printSecret(a *app.App, key *manage.KeyJSON) error {
 	if a.JSON {
 		return a.PrintJSON(key)
@@ -107,7 +108,7 @@ func printSecret(a *app.App, key *manage.KeyJSON) error {
 	return nil
 }
 
-// withKeys opens the library and its keys for the time of do.
+// withKeys opens the library and its keys, and closes them after do.
 func withKeys(ctx context.Context, a *app.App, do func(*backend.Library, keyring) error) error {
 	return a.WithLibrary(ctx, app.Writing, func(lib *backend.Library) error {
 		if open := lib.Location.Server; open != nil {
@@ -175,7 +176,7 @@ func keyState(k *manage.KeyJSON) string {
 	return "active"
 }
 
-// rightsText says what a key may do, by the names of stores.
+// rightsText is the rights of a key, by the names of stores.
 func rightsText(ctx context.Context, lib *backend.Library, k *manage.KeyJSON) string {
 	var parts []string
 	if k.Everywhere != access.None.String() {
@@ -191,7 +192,7 @@ func rightsText(ctx context.Context, lib *backend.Library, k *manage.KeyJSON) st
 	return strings.Join(parts, " ")
 }
 
-// changed does something to the key, and has told say what was done.
+// changed changes the key, and has told print the result.
 func (r *keyRef) changed(ctx context.Context, a *app.App, how keyChange, told func(*manage.KeyJSON) error) error {
 	return withKeys(ctx, a, func(_ *backend.Library, keys keyring) error {
 		k, err := r.find(ctx, keys)
@@ -205,7 +206,7 @@ func (r *keyRef) changed(ctx context.Context, a *app.App, how keyChange, told fu
 	})
 }
 
-// on does something to the key, and says in a word what was done.
+// on changes the key, and names the change in a word.
 func (r *keyRef) on(ctx context.Context, a *app.App, how keyChange, done string) error {
 	return r.changed(ctx, a, how, func(k *manage.KeyJSON) error {
 		if a.JSON {
@@ -308,7 +309,7 @@ func (c *keyDeleteCmd) Run(ctx context.Context, a *app.App) error {
 	return c.on(ctx, a, deleteKey, "deleted")
 }
 
-// age is a time with its unit, in which days have one, too: 12h, 30d.
+// age is a time with its unit, which may be days: 12h, 30d.
 type age time.Duration
 
 // UnmarshalText reads an age.

@@ -10,7 +10,7 @@ import (
 	"mneme/server/manage"
 )
 
-// ownKeys are the keys of a library, of which this process has the credentials.
+// ownKeys are the keys of a library whose credentials this process has.
 type ownKeys struct {
 	lib      *backend.Library
 	registry *access.Registry

@@ -12,21 +12,20 @@ import (
 	"mneme/versionlog"
 )
 
-// keyring makes and changes keys and tokens, of a library or of a server over one.
+// keyring creates and changes keys and tokens, of a library or of a server.
 type keyring interface {
 	// keys returns all keys, the oldest first.
 	keys(ctx context.Context) ([]manage.KeyJSON, error)
-	// create makes a key, and returns it with its secret.
+	// create creates a key, and returns it with its secret.
 	create(ctx context.Context, k *wantedKey) (manage.KeyJSON, error)
-	// change does to a key what a keyChange says, and returns the key, with its secret where
-	// that is another one.
+	// change changes a key, and returns it, with its secret if that is new.
 	change(ctx context.Context, id string, how keyChange) (manage.KeyJSON, error)
-	// session makes the token of a session with a key, which a library wants named; a server
-	// takes that of the caller, and wants nil.
+	// session creates the token of a session with a key. A library needs the key. A server
+	// uses the caller's key, and needs nil.
 	session(ctx context.Context, ref *keyRef, wanted access.Session, stores []manage.Wanted) (*manage.SessionJSON, error)
 }
 
-// wantedKey is a key that is to be made.
+// wantedKey is a key to create.
 type wantedKey struct {
 	label      string
 	everywhere access.Right
@@ -39,7 +38,7 @@ type wantedGrant struct {
 	right access.Right
 }
 
-// keyChange is what may be done to a key, by the name of its route.
+// keyChange is a change of a key, by the name of its route.
 type keyChange string
 
 const (
@@ -49,7 +48,7 @@ const (
 	deleteKey  keyChange = "delete"
 )
 
-// keyRef is what names one key.
+// keyRef names one key.
 type keyRef struct {
 	Key string `arg:"" help:"Its id, such as apikey_…, or its label where only one key has it."`
 }

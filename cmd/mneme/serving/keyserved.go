@@ -12,8 +12,7 @@ import (
 	"mneme/server/manage"
 )
 
-// servedKeys are the keys of the library behind a server, for whom the credential is that of an
-// admin.
+// servedKeys are the keys of the library of a server. The credential is that of an admin.
 type servedKeys struct{ server *backend.Server }
 
 const keysPath = "/v1/mneme/keys"

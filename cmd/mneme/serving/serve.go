@@ -28,10 +28,11 @@ import (
 	"mneme/server"
 )
 
-// serveBallast, in bytes, is ballast as that of a mount: a server holds a few megabytes, so it would
-// collect every 250 requests.
+// serveBallast is the size of a ballast as for a mount, in bytes: a server holds a few
+// megabytes, and would collect every 250 requests.
 const serveBallast = 64 << 20
 
+// ServeCmd is the command `mneme serve`.
 type ServeCmd struct {
 	Listen         []string `default:"127.0.0.1:7070" placeholder:"ADDRESS" help:"Where to listen: HOST:PORT, or unix:/path of a socket. May be given several times. Default: ${default}."`
 	TLSCert        string   `name:"tls-cert" type:"path" placeholder:"FILE" help:"Speak TLS with the certificates of a PEM file, the server's first. Read again when it changes."`
@@ -130,7 +131,8 @@ func (c *ServeCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// listen returns what the server listens to, which is given or opened, and the URLs of that.
+// listen returns the listener, which a service manager passed or listen opens, and its
+// URLs.
 func (c *ServeCmd) listen(given []net.Listener, config *tls.Config) (listeners []net.Listener, urls []string, err error) {
 	for i, address := range c.Listen {
 		var l net.Listener
@@ -220,7 +222,7 @@ func (c *ServeCmd) options() (*server.Options, error) {
 	return o, nil
 }
 
-// urlOf is where clients find a listener: what they take as --url.
+// urlOf is the URL of a listener for clients, as for --url.
 func (c *ServeCmd) urlOf(l net.Listener) string {
 	switch {
 	case l.Addr().Network() == "unix":
@@ -242,7 +244,7 @@ func (c *ServeCmd) serveMetrics(s *server.Server) (*listen.MetricsServer, error)
 	return listen.ServeMetrics(c.MetricsAddr, s.Metrics())
 }
 
-// announce says where the server is, once it takes requests.
+// announce prints the URL of the server, once it accepts requests.
 func (c *ServeCmd) announce(a *app.App, library string, urls []string) error {
 	if a.JSON {
 		if err := a.PrintJSON(struct {

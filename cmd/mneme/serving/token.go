@@ -13,6 +13,7 @@ import (
 	"mneme/server/manage"
 )
 
+// TokenCmd is the command `mneme token`.
 type TokenCmd struct {
 	Key      string        `arg:"" optional:"" help:"The key with which it is made, by its id or its label. Left out with the URL of a server, which takes the key of whoever asks."`
 	Store    []string      `required:"" placeholder:"STORE[:ro]" help:"A store that the session has, to read and write or, with :ro, to read. May be given several times."`

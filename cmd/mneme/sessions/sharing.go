@@ -28,6 +28,7 @@ func (s *Strictness) Settle(lib *backend.Library) {
 	}
 }
 
+// IsStrict reports whether a session replaces only memories that it has read.
 func (s *Strictness) IsStrict() bool { return s.Strict != nil && *s.Strict }
 
 // ConflictErrnos are the values of --conflict-errno.

@@ -56,6 +56,7 @@ func WantStores(args []string, readOnly bool) ([]WantedStore, error) {
 	return wanted, nil
 }
 
+// AllReadOnly reports whether every store is read-only.
 func AllReadOnly(wanted []WantedStore) bool {
 	return !slices.ContainsFunc(wanted, func(w WantedStore) bool { return !w.ReadOnly })
 }

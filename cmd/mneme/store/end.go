@@ -16,7 +16,7 @@ import (
 	"mneme/versionlog"
 )
 
-// endFlags are what the commands want that cannot be undone.
+// endFlags are the flags of commands that cannot be undone.
 type endFlags struct {
 	Yes   bool `help:"Do not ask."`
 	Force bool `help:"Though the store is mounted on this machine."`
@@ -117,7 +117,7 @@ func (c *storeDeleteCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// hasLeft reports whether this machine keeps something of a store that is deleted.
+// hasLeft reports whether this machine keeps something of a deleted store.
 func hasLeft(lib *backend.Library, id string) (bool, error) {
 	begun, err := archive.HasBegun(lib.ImportsDir(), id)
 	if begun || err != nil {
@@ -130,9 +130,8 @@ func hasLeft(lib *backend.Library, id string) (bool, error) {
 	return err == nil, err
 }
 
-// sure makes sure that the caller wants what the sentence says, and that no
-// mount on this machine would suffer: one that shows the store, or, unless
-// readers, only one that writes it.
+// sure asks the caller to confirm the sentence, and makes sure that no mount on this
+// machine shows the store. Unless readers is set, mounts that only read it are allowed.
 func (f endFlags) sure(a *app.App, s versionlog.Store, readers bool, sentence string) error {
 	if !f.Force {
 		if err := a.CheckUnmounted(s, readers); err != nil {

@@ -9,7 +9,7 @@ import (
 	"mneme/versionlog"
 )
 
-// policyFlags are what a store asks of its writers.
+// policyFlags set the rules of a store for its writers.
 type policyFlags struct {
 	Guard *guardRules `placeholder:"RULES" help:"Hold back what destroys much at once: shrink=50% is a version that takes away more than half of a memory of 1 KiB or more, deletes=20/min is a session that deletes more than 20 memories within a minute. One or both, with a comma between, or off. What is held back fails with EPERM, its bytes are kept as a conflict, and --confirm makes it all the same. Default: off."`
 
@@ -19,7 +19,7 @@ type policyFlags struct {
 	KeepVersions *term.Bound `placeholder:"N" help:"How many of the newest versions of a memory are kept, when 'mneme gc' is run; 0 is all. The current version always stays. Default: all."`
 }
 
-// apply adds them to an update.
+// apply adds the flags to an update.
 func (f policyFlags) apply(u *versionlog.StoreUpdate) {
 	if f.Guard != nil {
 		u.GuardShrinkPercent, u.GuardDeletesPerMinute = &f.Guard.ShrinkPercent, &f.Guard.DeletesPerMinute
@@ -30,7 +30,7 @@ func (f policyFlags) apply(u *versionlog.StoreUpdate) {
 	u.KeepDays, u.KeepVersions = (*int64)(f.KeepDays), (*int64)(f.KeepVersions)
 }
 
-// secretsRule is a rule for secrets as it is typed.
+// secretsRule is the value of --secrets.
 type secretsRule versionlog.SecretsRule
 
 const secretsOff = "off"
@@ -48,7 +48,7 @@ func (r *secretsRule) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// guardRules is a guard as it is typed: shrink=50%,deletes=20/min.
+// guardRules is the value of --guard: shrink=50%,deletes=20/min.
 type guardRules versionlog.Guard
 
 // UnmarshalText reads rules, or off.
@@ -79,7 +79,7 @@ func (g *guardRules) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// guardText is a guard as it is typed; "" for none.
+// guardText is a guard in the form of --guard; "" for none.
 func guardText(g versionlog.Guard) string {
 	var rules []string
 	if g.ShrinkPercent > 0 {

@@ -8,21 +8,21 @@ import (
 	"mneme/versionlog"
 )
 
-// storeQuotaFlags bound what all sessions together add to one store.
+// storeQuotaFlags limit the total of all sessions in one store.
 type storeQuotaFlags struct {
 	QuotaBytes    *term.ByteSize `placeholder:"SIZE" help:"How many bytes of history the store may have, each version a whole copy; 0 is any number. What would add more is refused (EDQUOT). Default: any number."`
 	QuotaMemories *term.Bound    `placeholder:"N" help:"How many memories it may have; 0 is any number. Default: any number."`
 	QuotaVersions *term.Bound    `placeholder:"N" help:"How many versions may be made within an hour of the clock, by all sessions together; 0 is any number. Default: any number."`
 }
 
-// update returns the update of the store that they ask for.
+// update returns the update of the store for the flags.
 func (f storeQuotaFlags) update() versionlog.StoreUpdate {
 	return versionlog.StoreUpdate{
 		QuotaBytes: (*int64)(f.QuotaBytes), QuotaMemories: (*int64)(f.QuotaMemories), QuotaPerHour: (*int64)(f.QuotaVersions),
 	}
 }
 
-// quotaText says how much of a quota has been used; "" where it bounds nothing.
+// quotaText is the used part of a quota in words; "" if nothing is limited.
 func quotaText(q versionlog.Quota, used versionlog.Usage) string {
 	var bounds []string
 	if q.Bytes > 0 {

@@ -64,8 +64,8 @@ func (c *storeSignCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// tipToSign returns the tip of a store whose history is, as far as this machine has
-// seen it, the one that was there.
+// tipToSign returns the tip of a store, after checking the history against the commits that
+// this machine has seen.
 func tipToSign(ctx context.Context, lib *backend.Library, ref string) (t witness.SignedTip, err error) {
 	st, err := app.OpenStore(ctx, lib, ref, app.Reading)
 	if err != nil {
@@ -101,8 +101,8 @@ func (c *storeSignCmd) makeKey(a *app.App) error {
 	return nil
 }
 
-// writeNewFile makes a file for its owner only, which must not exist. It is durable
-// when writeNewFile returns nil, and else not there.
+// writeNewFile creates a file for its owner only. The file must not exist. It is durable
+// when writeNewFile returns nil, and otherwise missing.
 func writeNewFile(path, text string) error {
 	if err := safepath.CheckNew(path); err != nil {
 		return err
@@ -124,7 +124,7 @@ func writeNewFile(path, text string) error {
 	return nil
 }
 
-// maxKeyFile is the size of the longest file that is looked at for a key.
+// maxKeyFile is the largest size of a file that is read as a key.
 const maxKeyFile = 4 << 10
 
 // readSecretKey reads a file that others cannot read.

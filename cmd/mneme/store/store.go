@@ -20,6 +20,7 @@ import (
 	"mneme/versionlog"
 )
 
+// StoreCmd is the command `mneme store`.
 type StoreCmd struct {
 	Create  storeCreateCmd  `cmd:"" help:"Make a store."`
 	List    storeListCmd    `cmd:"" help:"List the stores."`

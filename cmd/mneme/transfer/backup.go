@@ -19,6 +19,7 @@ import (
 	"mneme/internal/safepath"
 )
 
+// BackupCmd is the command `mneme backup`.
 type BackupCmd struct {
 	Dest   string   `arg:"" help:"A directory that does not exist or is empty, a new file whose name ends in .tar, or - for a tar on standard output."`
 	Stores []string `arg:"" optional:"" name:"store" help:"Their names or ids. Default: all stores."`
@@ -37,7 +38,7 @@ Examples:
     mneme backup - | zstd > stores.tar.zst`
 }
 
-// backupJSON is what a backup holds.
+// backupJSON is the contents of a backup.
 type backupJSON struct {
 	Type      string                `json:"type"`
 	Path      string                `json:"path"`
@@ -61,7 +62,7 @@ func (c *BackupCmd) Run(ctx context.Context, a *app.App) error {
 	if c.Dest == "-" && a.IsTerminal {
 		return app.Usagef("a tar is not for a terminal; redirect standard output, or name a file or directory")
 	}
-	// So that an interruption leaves nothing behind; a second one ends the process.
+	// An interruption leaves nothing. A second one ends the process.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -83,7 +84,7 @@ func (c *BackupCmd) Run(ctx context.Context, a *app.App) error {
 	return printBackup(a, done, dest.path)
 }
 
-// printBackup tells what was copied to where, unless standard output, "", holds the copy.
+// printBackup reports the copy and its place. "" is standard output.
 func printBackup(a *app.App, b *backend.Backup, path string) error {
 	switch {
 	case path == "":
@@ -106,13 +107,14 @@ func printBackup(a *app.App, b *backend.Backup, path string) error {
 		app.ErrDamaged, plural.Of(len(b.Lost), "content"), first.Digest, first.Store.Slug)
 }
 
-// backupDest is where a backup goes: a directory, a tar or standard output.
+// backupDest is the destination of a backup: a directory, a tar or standard output.
 type backupDest struct {
 	path string // "" is standard output
 	tar  bool
 }
 
-// newBackupDest makes sure that a backup of the stores at a location may go there.
+// newBackupDest makes sure that a backup of the stores at a location may go to the
+// destination.
 func newBackupDest(name string, of *backend.Location) (*backupDest, error) {
 	if name == "-" {
 		return &backupDest{tar: true}, nil
@@ -143,7 +145,7 @@ func newBackupDest(name string, of *backend.Location) (*backupDest, error) {
 	return d, d.vacant(name)
 }
 
-// vacant makes sure that nothing is replaced.
+// vacant makes sure that the destination does not exist.
 func (d *backupDest) vacant(name string) error {
 	info, err := os.Lstat(d.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -169,11 +171,10 @@ func (d *backupDest) vacant(name string) error {
 	return err
 }
 
-// partial is what the name of an unfinished backup has after that of the backup.
+// partial is the suffix of the name of an unfinished backup.
 const partial = ".partial-"
 
-// fill has a copy made in a directory beside the destination and then gives it its
-// name.
+// fill makes the copy in a directory next to the destination, and renames it.
 func (d *backupDest) fill(ctx context.Context, a *app.App, copyTo func(dir string) (*backend.Backup, error)) (_ *backend.Backup, err error) {
 	parent, base := os.TempDir(), "mneme"
 	if d.path != "" {

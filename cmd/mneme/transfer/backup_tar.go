@@ -17,8 +17,7 @@ import (
 // tarRoot is the one directory in a tar of a backup.
 const tarRoot = "mneme"
 
-// publishDir gives a finished copy its name, which may be that of an empty
-// directory.
+// publishDir renames a finished copy to its name, which may be that of an empty directory.
 func publishDir(dir, path string) error {
 	if err := unix.Rename(dir, path); err != nil { // os.Rename refuses any directory
 		return &os.LinkError{Op: "rename", Old: dir, New: path, Err: err}
@@ -26,7 +25,7 @@ func publishDir(dir, path string) error {
 	return durable.SyncDir(filepath.Dir(path))
 }
 
-// publishTar packs a finished copy into a file and gives that its name.
+// publishTar packs a finished copy into a file, and renames that.
 func publishTar(ctx context.Context, dir, last, temp, path string) error {
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -42,7 +41,7 @@ func publishTar(ctx context.Context, dir, last, temp, path string) error {
 	return durable.RenameNew(temp, path)
 }
 
-// writeTar packs a copy, one file of it last.
+// writeTar packs a copy, with a given file last.
 func writeTar(ctx context.Context, w io.Writer, dir, last string) error {
 	t := tar.NewWriter(w)
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

@@ -13,6 +13,7 @@ import (
 	"mneme/memory"
 )
 
+// ExportCmd is the command `mneme export`.
 type ExportCmd struct {
 	Store     string `arg:"" help:"Its name or id."`
 	At        string `placeholder:"POINT" help:"The history up to a point: a sequence number, HEAD~n, a time, or an age. Default: all of it."`

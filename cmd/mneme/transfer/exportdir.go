@@ -19,7 +19,7 @@ import (
 	"mneme/memory"
 )
 
-// exportDirJSON is what was written to a directory.
+// exportDirJSON is the contents of an exported directory.
 type exportDirJSON struct {
 	Type     string `json:"type"`
 	Path     string `json:"path"`
@@ -28,7 +28,7 @@ type exportDirJSON struct {
 	Memories int    `json:"memories"`
 }
 
-// dirExport writes what a store holds at a point as a plain directory.
+// dirExport writes a store at a point as a plain directory.
 type dirExport struct {
 	store, at string
 	path      string // of the directory
@@ -72,7 +72,7 @@ func (d *dirExport) run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// asBundle has a directory become a bundle of the Open Knowledge Format.
+// asBundle makes a directory a bundle of the Open Knowledge Format.
 func asBundle(ctx context.Context, st *memory.Store, opts *plaindir.Options) error {
 	tip, err := st.Tip(ctx)
 	if err != nil {
@@ -95,11 +95,10 @@ func asBundle(ctx context.Context, st *memory.Store, opts *plaindir.Options) err
 	return nil
 }
 
-// newDirectory is the path of a directory that is empty or not there, and that is filled as
-// a whole.
+// newDirectory is the path of a new or empty directory, which is filled as a whole.
 type newDirectory string
 
-// newDir makes sure that nothing is replaced.
+// newDir makes sure that the directory does not exist or is empty.
 func newDir(name string) (newDirectory, error) {
 	path, err := filepath.Abs(name)
 	if err != nil {
@@ -124,7 +123,7 @@ func newDir(name string) (newDirectory, error) {
 	return newDirectory(path), err
 }
 
-// fill has a directory filled beside it, which gets its name when all is in it.
+// fill fills a directory next to the destination, then renames it.
 func (d newDirectory) fill(write func(*os.Root) error) (err error) {
 	path := string(d)
 	stage, err := os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+partial+"*")

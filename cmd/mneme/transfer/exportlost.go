@@ -15,7 +15,7 @@ import (
 	"mneme/versionlog"
 )
 
-// adviseLost says what can be done about a content that is lost, or was erased meanwhile.
+// adviseLost is the advice about a content that is lost, or was erased meanwhile.
 func adviseLost(err error, slug string) error {
 	if errors.Is(err, cas.ErrNotFound) || errors.Is(err, cas.ErrCorrupt) {
 		return app.Advised(fmt.Errorf("%w; `mneme fsck %s` names all that is lost and what to do, --keep-going leaves it out", err, slug))
@@ -26,7 +26,7 @@ func adviseLost(err error, slug string) error {
 	return err
 }
 
-// lostIn names contents that a store has lost, beside a bar.
+// lostIn names the lost contents of a store, next to a bar.
 func lostIn(a *app.App, store string, bar *term.Progress) func(versionlog.Version) {
 	return func(v versionlog.Version) {
 		bar.Clear()
@@ -39,8 +39,8 @@ func warnLost(a *app.App, store string, v versionlog.Version) {
 	a.Warnf("%s: content %v is lost; it is that of version %s of %s", store, v.Digest, v.ID, v.Path)
 }
 
-// withStoreAt opens the store that ref means for reading, as it was at a point, for the time
-// of do; "" is as it is.
+// withStoreAt opens the store that ref names for reading, at a point, and closes it after
+// do. "" is the newest point.
 func withStoreAt(ctx context.Context, a *app.App, ref, at string, do func(*backend.Library, *memory.Store) error) error {
 	var point history.Point
 	if at != "" {

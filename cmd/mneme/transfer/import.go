@@ -21,6 +21,7 @@ import (
 	"mneme/versionlog"
 )
 
+// ImportCmd is the command `mneme import`.
 type ImportCmd struct {
 	File      string `arg:"" help:"What 'mneme export' has written, or - for standard input."`
 	Store     string `arg:"" optional:"" help:"The name of the store to make, or to import into. Default: that in the archive."`
@@ -48,7 +49,7 @@ Examples:
     mneme import - < notes.tar`
 }
 
-// importJSON is what an import has made.
+// importJSON is the result of an import.
 type importJSON struct {
 	Type      string `json:"type"`
 	Mode      string `json:"mode"`
@@ -123,8 +124,8 @@ func (c *ImportCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// open opens the archive. What comes by a pipe goes to a file without a name first, since it
-// is verified before it is used.
+// open opens the archive. It copies a pipe to a file without a name first, since the
+// archive is verified before it is used.
 func (c *ImportCmd) open(a *app.App) (*os.File, int64, error) {
 	f := a.In
 	if c.File != "-" {
@@ -154,8 +155,8 @@ func (c *ImportCmd) open(a *app.App) (*os.File, int64, error) {
 	return temp, size, nil
 }
 
-// keep exports the history of a store to the file that is to keep it. A file that has it
-// already, from an import that was interrupted, will do.
+// keep exports the history of a store to the file for it. A file with the history, from an
+// interrupted import, is accepted.
 func (c *ImportCmd) keep(ctx context.Context, a *app.App, lib *backend.Library, s versionlog.Store) (tip versionlog.Tip, err error) {
 	if !c.Force {
 		if err := a.CheckUnmounted(s, true); err != nil {
@@ -196,7 +197,7 @@ func (c *ImportCmd) keep(ctx context.Context, a *app.App, lib *backend.Library, 
 	return versionlog.Tip{Seq: kept.Manifest.Seq, Digest: kept.Manifest.Digest}, nil
 }
 
-// checkKept makes sure that what a file lacks the store lacks, too.
+// checkKept makes sure that the file lacks only contents that the store lacks, too.
 func (c *ImportCmd) checkKept(ctx context.Context, lib *backend.Library, s versionlog.Store, kept *archive.Archive) error {
 	st, err := lib.Open(ctx, s.ID, nil)
 	if err != nil {
@@ -213,7 +214,7 @@ func (c *ImportCmd) checkKept(ctx context.Context, lib *backend.Library, s versi
 	return nil
 }
 
-// keepNew exports the history of a store to a new file, which is there when all of it is.
+// keepNew exports the history of a store to a new file, which appears when it is complete.
 func (c *ImportCmd) keepNew(ctx context.Context, a *app.App, lib *backend.Library, s versionlog.Store, path string) error {
 	st, err := lib.Open(ctx, s.ID, nil)
 	if err != nil {
@@ -233,7 +234,7 @@ func (c *ImportCmd) keepNew(ctx context.Context, a *app.App, lib *backend.Librar
 	return nil
 }
 
-// advise says what would be right instead of an import that was refused.
+// advise is the advice about a refused import.
 func (c *ImportCmd) advise(err error, read *archive.Archive) error {
 	word := term.ShellWord(c.File)
 	switch {

@@ -21,12 +21,13 @@ import (
 	"mneme/memory"
 )
 
-// snapshotLife is after how many days an image expires, unless --expires says otherwise.
+// snapshotLife is the number of days after which an image expires, without --expires.
 const snapshotLife = 30
 
 // errExpired says that an image should have been removed.
 var errExpired = errkind.New(errkind.Policy, "the snapshot has expired")
 
+// SnapshotCmd is the command `mneme snapshot`.
 type SnapshotCmd struct {
 	Store   string `arg:"" optional:"" name:"store" placeholder:"STORE[@POINT]" help:"Its name or id, and the point at which it is shown: a sequence number, HEAD~n, a time, or an age. Default: as it is."`
 	File    string `arg:"" optional:"" help:"The image to make, which must not exist."`
@@ -96,8 +97,8 @@ func (c *SnapshotCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// expiryOf reads --expires: the end of a day in UTC, so that what is made on one day is the
-// same.
+// expiryOf reads --expires: the end of a day in UTC, so that images of one day have the
+// same expiry.
 func expiryOf(text string, now time.Time) (time.Time, error) {
 	if text == "never" {
 		return time.Time{}, nil
@@ -146,8 +147,8 @@ func (c *SnapshotCmd) print(a *app.App, path string, about *frozen.About) error 
 	return nil
 }
 
-// writeNew has a file written that must not exist, and that is there when all of it is, with
-// mode 0600.
+// writeNew creates a file of mode 0600, which must not exist and appears when it is
+// complete.
 func writeNew(path string, write func(*os.File) error) error {
 	if err := safepath.CheckNew(path); err != nil {
 		return err

@@ -15,8 +15,7 @@ import (
 	"mneme/witness"
 )
 
-// parseTip reads a tip on the command line, as `mneme store show` prints it:
-// SEQ:DIGEST, or DIGEST alone.
+// parseTip reads a tip, in the form of `mneme store show`: SEQ:DIGEST, or DIGEST alone.
 func parseTip(text string) (tip versionlog.Tip, err error) {
 	number, digest, both := strings.Cut(text, ":")
 	if !both {
@@ -34,8 +33,8 @@ func parseTip(text string) (tip versionlog.Tip, err error) {
 	return tip, nil
 }
 
-// readNoted returns the commit that a history is to be proved by, nil where there is none:
-// a tip, or what a signed note says, which names its store, too.
+// readNoted returns the commit that must be in the history: a tip, or that of a signed
+// note, which also names its store. It returns nil if none was given.
 func (c *FsckCmd) readNoted() (t *witness.SignedTip, err error) {
 	switch {
 	case c.Against == "" && c.VerifyKey == "":

@@ -16,6 +16,7 @@ import (
 	"mneme/memory"
 )
 
+// DoctorCmd is the command `mneme doctor`.
 type DoctorCmd struct {
 	At string `default:"${mountdir}" type:"path" placeholder:"DIR" help:"The directory to mount at. Default: ${mountdir}."`
 }
@@ -29,10 +30,10 @@ Examples:
     mneme doctor --url 'aws://team-memories?table=mneme' --json`
 }
 
-// doctorTimeout bounds all that a doctor asks of other machines.
+// doctorTimeout limits the time for requests to other machines.
 const doctorTimeout = 30 * time.Second
 
-// errUnwell says that something fails, which was printed.
+// errUnwell says that a check failed and was printed.
 var errUnwell = errors.New("mneme does not have all that it needs here")
 
 func (c *DoctorCmd) Run(ctx context.Context, a *app.App) error {
@@ -48,7 +49,7 @@ func (c *DoctorCmd) Run(ctx context.Context, a *app.App) error {
 	return a.OutError()
 }
 
-// stores looks at what a URL points to.
+// stores checks the library at a URL.
 func (e *examination) stores(ctx context.Context, rawURL *string) {
 	at, err := app.Locate(rawURL)
 	if err != nil {
@@ -126,5 +127,5 @@ func (e *examination) stores(ctx context.Context, rawURL *string) {
 	e.ok("stores", note)
 }
 
-// maxExamined is how many stores are opened.
+// maxExamined is the largest number of stores that are opened.
 const maxExamined = 20

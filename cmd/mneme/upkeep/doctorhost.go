@@ -18,7 +18,7 @@ import (
 	"mneme/internal/xdg"
 )
 
-// machine is what of this machine is looked at, by which tests have others.
+// machine is the checked part of this machine. Tests have others.
 type machine struct {
 	fuse     func() error
 	uid      int
@@ -36,10 +36,10 @@ func kernelRelease() string {
 	return unix.ByteSliceToString(name.Release[:])
 }
 
-// kernelResend is the Linux that repeats requests, which --keep needs.
+// kernelResend is the first Linux that repeats requests, which --keep needs.
 var kernelResend = [2]int{6, 9}
 
-// machine looks at FUSE, the kernel and the directory to mount at.
+// machine checks FUSE, the kernel and the directory to mount at.
 func (e *examination) machine(m machine, at string) {
 	if err := m.fuse(); err != nil {
 		e.failure("fuse", err)
@@ -83,7 +83,7 @@ func (e *examination) kernel(release string) {
 	e.ok("kernel", "Linux "+release)
 }
 
-// MountDir looks at the directory to mount at, or at where it would be made.
+// mountDir checks the directory to mount at, or its parent if it is missing.
 func (e *examination) mountDir(at string) {
 	const what = "mount directory"
 	info, err := os.Stat(at)
@@ -116,7 +116,7 @@ func (e *examination) mountDir(at string) {
 	}
 }
 
-// nearest returns the nearest directory above a path that is there.
+// nearest returns the nearest existing directory above a path.
 func nearest(path string) string {
 	for {
 		path = filepath.Dir(path)
@@ -126,10 +126,10 @@ func nearest(path string) string {
 	}
 }
 
-// leastFree is how much a disk should have free, in bytes.
+// leastFree is the free space that a disk should have, in bytes.
 const leastFree = 256 << 20
 
-// directories looks at the directories that mneme keeps things in.
+// directories checks mneme's own directories.
 func (e *examination) directories() {
 	for _, d := range []struct {
 		what string
@@ -144,7 +144,7 @@ func (e *examination) directories() {
 	}
 }
 
-// directory looks at one of them.
+// directory checks one of them.
 func (e *examination) directory(what, dir string) {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -183,7 +183,7 @@ func (e *examination) directory(what, dir string) {
 	}
 }
 
-// remoteKinds are file systems of other machines, by their magic number; see statfs(2).
+// remoteKinds are network file systems, by their magic number; see statfs(2).
 var remoteKinds = map[int64]string{
 	unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.CIFS_SUPER_MAGIC: "SMB", unix.SMB2_SUPER_MAGIC: "SMB",
 	unix.CEPH_SUPER_MAGIC: "Ceph", unix.V9FS_MAGIC: "9P", unix.FUSE_SUPER_MAGIC: "FUSE",

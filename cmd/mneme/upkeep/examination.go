@@ -8,7 +8,7 @@ import (
 	"mneme/internal/quote"
 )
 
-// ailment is what was found of one thing that mneme needs.
+// ailment is the result of one check.
 type ailment struct {
 	What  string `json:"check"`
 	State string `json:"state"` // stateOK, stateWarning, stateFailure
@@ -21,7 +21,7 @@ const (
 	stateFailure = "failure"
 )
 
-// examination prints what is found, as it is found.
+// examination prints results at once.
 type examination struct {
 	a      *app.App
 	failed bool

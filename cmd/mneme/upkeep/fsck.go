@@ -76,7 +76,7 @@ func (c *FsckCmd) Run(ctx context.Context, a *app.App) (err error) {
 	return c.checkAll(ctx, a, at, lost)
 }
 
-// checkAll verifies what the stores share, and the stores, and says which lost
+// checkAll verifies the shared data and the stores, and reports which stores lost
 // something.
 func (c *FsckCmd) checkAll(ctx context.Context, a *app.App, at *backend.Location, lost []backend.Loss) (err error) {
 	var found damage
@@ -126,7 +126,7 @@ func (c *FsckCmd) checkAll(ctx context.Context, a *app.App, at *backend.Location
 	return found.err(all, at)
 }
 
-// damage is what checkAll has found.
+// damage is the sum of the findings of checkAll.
 type damage struct {
 	bad    int  // stores
 	shared bool // what they share
@@ -146,8 +146,8 @@ func (d damage) err(all int, at *backend.Location) error {
 	return fmt.Errorf("%w: see above for what to do (%d of %d stores%s)%s", app.ErrDamaged, d.bad, all, shared, advice)
 }
 
-// checkShared prints what is wrong with what all stores share, and reports whether
-// there is something.
+// checkShared prints findings in the data that all stores share, and reports whether there
+// were any.
 func checkShared(ctx context.Context, a *app.App, lib *backend.Library) (found bool, err error) {
 	var printErr error
 	err = lib.CheckShared(ctx, func(p verify.Problem) {
@@ -177,7 +177,7 @@ func (c *FsckCmd) stores(ctx context.Context, lib *backend.Library) ([]versionlo
 	return []versionlog.Store{s}, err
 }
 
-// check verifies one store and prints what it finds.
+// check verifies one store and prints its findings.
 func (c *FsckCmd) check(ctx context.Context, a *app.App, lib *backend.Library, s versionlog.Store, lost []backend.Loss) (fsckJSON, error) {
 	if err := checkNoted(c.noted, s); err != nil {
 		return fsckJSON{}, err
@@ -229,8 +229,7 @@ func (c *FsckCmd) check(ctx context.Context, a *app.App, lib *backend.Library, s
 	return out, printFsck(a, out)
 }
 
-// look verifies what a store says, and beside it how its log keeps that; what is repaired is looked
-// at when it is.
+// look verifies a store and its log's data. A repaired finding is checked after its repair.
 func (c *FsckCmd) look(ctx context.Context, lib *backend.Library, st *memory.Store, id string, opts *verify.Options, report func(verify.Problem)) (verify.Verification, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -258,8 +257,8 @@ func (c *FsckCmd) look(ctx context.Context, lib *backend.Library, st *memory.Sto
 	return sum, err
 }
 
-// printProblem writes a finding at once, in one line. Without a store it is of what
-// all share.
+// printProblem prints a finding at once, in one line. Without a store, the finding is in
+// shared data.
 func printProblem(a *app.App, store string, p verify.Problem) error {
 	if a.JSON {
 		if err := a.PrintJSON(problemJSON{
@@ -302,7 +301,8 @@ func printFsck(a *app.App, f fsckJSON) error {
 	return a.Out.Flush()
 }
 
-// aheadOfClock says of a store whose newest version is ahead of the clock what follows from that; "": it is not.
+// aheadOfClock describes the consequences if the store's newest version is ahead of the
+// clock; else "".
 func aheadOfClock(ctx context.Context, lib *backend.Library, st *memory.Store) (string, error) {
 	tip, err := st.Tip(ctx)
 	if err != nil {

@@ -2,6 +2,7 @@ package upkeep
 
 import "mneme/witness"
 
+// FsckCmd is the command `mneme fsck`.
 type FsckCmd struct {
 	Store        string `arg:"" optional:"" help:"Its name or id. Default: all stores."`
 	Quick        bool   `help:"Only ask the index whether the bytes of every version exist. Reads no contents, compares no rows, and reads records only where it must."`

@@ -17,7 +17,7 @@ import (
 	"mneme/versionlog"
 )
 
-// problemLoss is what was acknowledged and is not there.
+// problemLoss is a missing commit or content that was acknowledged.
 const problemLoss verify.ProblemKind = "loss"
 
 func lossProblem(l backend.Loss) verify.Problem {
@@ -27,8 +27,8 @@ func lossProblem(l backend.Loss) verify.Problem {
 	}
 }
 
-// losses returns what is missing of the stores that are to be checked, unless it is
-// to be missed no more.
+// losses returns the losses of the checked stores. With --accept-loss it accepts them
+// instead.
 func (c *FsckCmd) losses(ctx context.Context, a *app.App, at *backend.Location) ([]backend.Loss, error) {
 	if at.Recovery.Losses == nil {
 		return nil, nil
@@ -51,9 +51,9 @@ func (c *FsckCmd) losses(ctx context.Context, a *app.App, at *backend.Location) 
 	return nil, a.Out.Flush()
 }
 
-// witnessed compares a store with what this machine has seen of it, and reports the
-// difference, or accepts it with --accept-loss. A loss that the backend has told of
-// is not reported again.
+// witnessed compares a store with the commits that this machine has seen. It reports the
+// difference, or accepts it with --accept-loss. It does not repeat a loss that the backend
+// has reported.
 func (c *FsckCmd) witnessed(ctx context.Context, a *app.App, lib *backend.Library, s versionlog.Store, lost []backend.Loss, report func(verify.Problem)) error {
 	missing, changed, err := lib.Seen(ctx, s)
 	if err != nil {
@@ -101,11 +101,10 @@ func printAccepted(a *app.App, l backend.Loss, kept string) error {
 	return nil
 }
 
-// lostName is that of the store, or its id.
+// lostName is the name of the store, or its id.
 func lostName(l backend.Loss) string { return cmp.Or(l.Store.Slug, l.Store.ID) }
 
-// doIndex is what a person can do about an index that is not what follows from the
-// records.
+// doIndex is the advice about an index that does not follow from the records.
 func doIndex(at *backend.Location) string {
 	if at.Recovery.Rebuild == nil {
 		return "go back to a backup of log.db"

@@ -17,6 +17,7 @@ import (
 	"mneme/versionlog"
 )
 
+// GcCmd is the command `mneme gc`.
 type GcCmd struct {
 	Stores []string      `arg:"" optional:"" name:"store" help:"Names or ids. Default: all stores, archived ones too."`
 	Grace  time.Duration `default:"24h" placeholder:"DURATION" help:"How long ago what goes must have been stored or replaced. Longer than an import takes, and than files are held open for writing. Default: ${default}."`
@@ -97,7 +98,7 @@ func (c *GcCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// checkClock says what to do about a clock by which versions would go too early, or never.
+// checkClock is the advice about a clock by which versions would go too early, or never.
 func (c *GcCmd) checkClock(ctx context.Context, lib *backend.Library) error {
 	err := lib.CheckClock(ctx)
 	switch {
@@ -111,7 +112,7 @@ func (c *GcCmd) checkClock(ctx context.Context, lib *backend.Library) error {
 	return err
 }
 
-// graceText writes a duration without the units that are zero at its end: 24h.
+// graceText writes a duration without final units of zero: 24h.
 func graceText(d time.Duration) string {
 	text := d.String()
 	if short, cut := strings.CutSuffix(text, "m0s"); cut {
@@ -123,7 +124,7 @@ func graceText(d time.Duration) string {
 	return text
 }
 
-// gcJSON is what has gone of a store, or would.
+// gcJSON is the sum of the data that has gone from a store, or would.
 type gcJSON struct {
 	Type      string               `json:"type"`
 	Store     string               `json:"store"`
@@ -142,7 +143,7 @@ type gcJSON struct {
 	Left      []forget.Place       `json:"left,omitempty"` // where something of the versions still is
 }
 
-// collect does all that is to be done for one store, and tells of it.
+// collect collects in one store, and reports the result.
 func (c *GcCmd) collect(ctx context.Context, a *app.App, lib *backend.Library, st *memory.Store) error {
 	slug := st.Info().Slug
 	bar := a.Progress("gc " + slug)
@@ -182,7 +183,7 @@ func (c *GcCmd) collect(ctx context.Context, a *app.App, lib *backend.Library, s
 	return errors.Join(errs...)
 }
 
-// add takes in what was erased, be it that an error came then.
+// add adds the erased versions, even if an error followed.
 func (j *gcJSON) add(done *forget.Receipt) {
 	j.Versions, j.Contents = 0, 0
 	if done == nil {
@@ -227,7 +228,7 @@ func (j *gcJSON) print(a *app.App) {
 	}
 }
 
-// printSpace says how much smaller the files of the library have become.
+// printSpace prints the space that the library's files have lost.
 func (c *GcCmd) printSpace(a *app.App, freed int64) error {
 	switch {
 	case a.JSON:

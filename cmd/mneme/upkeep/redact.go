@@ -22,6 +22,7 @@ import (
 	"mneme/versionlog"
 )
 
+// RedactCmd is the command `mneme redact`.
 type RedactCmd struct {
 	Store    string   `arg:"" help:"Its name or id."`
 	Versions []string `arg:"" optional:"" name:"version" help:"Version ids, or sequence numbers: all versions of that commit."`
@@ -89,13 +90,13 @@ func (c *RedactCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// errNotAll says that a redaction could not look at all that it was asked about.
+// errNotAll says that a redaction could not check everything that it was asked about.
 var errNotAll = errkind.New(errkind.Corrupt, "what the redaction could not look at, it has not erased; mend it from a backup (`mneme fsck` says more) and run the command again, or name the versions by their ids")
 
-// errNoMatch says that a query takes no version, be it a current one.
+// errNoMatch says that a query matches no version, not even a current one.
 var errNoMatch = errkind.New(errkind.NotFound, "no version matches, unless it was erased before; want a --grep, --path or --session that some have (`mneme log STORE` shows them)")
 
-// ending is the error of what was left in places, and of what could not be looked at.
+// ending is the error about data that is left, or could not be checked.
 func (c *RedactCmd) ending(left []forget.Place, unseen []forget.Unseen) error {
 	switch {
 	case len(unseen) > 0:
@@ -108,7 +109,7 @@ func (c *RedactCmd) ending(left []forget.Place, unseen []forget.Unseen) error {
 	return nil
 }
 
-// find returns the versions to erase, and what could not be looked at.
+// find returns the versions to erase, and those that could not be checked.
 func (c *RedactCmd) find(ctx context.Context, a *app.App, st *memory.Store) ([]forget.Found, []forget.Unseen, error) {
 	q := forget.Query{Session: c.Session, Text: c.Grep}
 	if c.Path != "" {
@@ -148,8 +149,8 @@ func (c *RedactCmd) find(ctx context.Context, a *app.App, st *memory.Store) ([]f
 	return found, unseen, nil
 }
 
-// versionsOf returns the ids that an argument means: itself, or, of a sequence number, those of
-// the commit.
+// versionsOf returns the version ids of an argument: itself, or those of the commit with a
+// sequence number.
 func versionsOf(ctx context.Context, st *memory.Store, ref string) (ids []string, err error) {
 	seq, err := strconv.ParseUint(ref, 10, 64)
 	if err != nil {
@@ -168,7 +169,7 @@ func versionsOf(ctx context.Context, st *memory.Store, ref string) (ids []string
 	return ids, nil
 }
 
-// firstFew names some of many.
+// firstFew names the first of many.
 func firstFew(names []string) string {
 	const few = 5
 	if len(names) > few {
@@ -183,7 +184,7 @@ type redactableJSON struct {
 	Copies int `json:"copies"` // versions with its content that stay, and the content with them
 }
 
-// unseenJSON is what a redaction could not look at.
+// unseenJSON is a version that the redaction could not check.
 type unseenJSON struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
@@ -235,7 +236,7 @@ func (c *RedactCmd) showFound(a *app.App, st *memory.Store, found []forget.Found
 	return nil
 }
 
-// contentOf says what becomes of the content of a version that is erased.
+// contentOf says what happens to the content of an erased version.
 func contentOf(v *forget.Found) string {
 	switch {
 	case v.Digest.IsZero():
@@ -274,7 +275,7 @@ func (c *RedactCmd) redact(ctx context.Context, a *app.App, lib *backend.Library
 	return err
 }
 
-// receiptJSON is a receipt, with what the redaction could not look at.
+// receiptJSON is a receipt, with the versions that the redaction could not check.
 type receiptJSON struct {
 	*forget.Receipt
 	Unseen []unseenJSON `json:"unseen"`

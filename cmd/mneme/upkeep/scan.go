@@ -17,6 +17,7 @@ import (
 	"mneme/secrets"
 )
 
+// ScanCmd is the command `mneme scan`.
 type ScanCmd struct {
 	Place string `arg:"" help:"STORE, or STORE:/path of a memory or directory."`
 }
@@ -30,10 +31,10 @@ Examples:
     mneme scan notes:/projects/ --json`
 }
 
-// errLeaks says that a scan has found something, which was printed.
+// errLeaks says that a scan has found something, and has printed it.
 var errLeaks = errors.New("there are credentials in the history")
 
-// errUnscanned says that a scan has found nothing in what it could read, which was not all.
+// errUnscanned says that a scan has found nothing, but could not read everything.
 var errUnscanned = errkind.New(errkind.Corrupt, "there are no credentials in what could be read, which is not all; mend what is lost from a backup and scan again")
 
 func (c *ScanCmd) Run(ctx context.Context, a *app.App) error {
@@ -85,7 +86,7 @@ func (c *ScanCmd) Run(ctx context.Context, a *app.App) error {
 	})
 }
 
-// printLeak prints where a content has credentials, and how its versions are erased.
+// printLeak prints the places of credentials in a content, and how to erase its versions.
 func printLeak(a *app.App, slug string, l *history.Leak) error {
 	first := &l.Versions[0]
 	for _, f := range l.Found {

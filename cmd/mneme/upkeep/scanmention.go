@@ -13,7 +13,7 @@ import (
 	"mneme/secrets"
 )
 
-// printMention prints where a text that is no content has credentials, and what can be done.
+// printMention prints the place of credentials outside contents, and what can be done.
 func printMention(a *app.App, slug string, m *history.Mention) error {
 	what := m.What
 	switch what {
@@ -33,10 +33,10 @@ func printMention(a *app.App, slug string, m *history.Mention) error {
 	return a.OutError()
 }
 
-// maskedPath is a path to be printed, without the credentials that are in it.
+// maskedPath is a path without its credentials.
 func maskedPath(path string) string { return quote.Text(withoutSecrets(path)) }
 
-// withoutSecrets returns a text with what may be shown of the credentials that are in it.
+// withoutSecrets returns a text with its credentials masked.
 func withoutSecrets(text string) string {
 	var b strings.Builder
 	at := 0

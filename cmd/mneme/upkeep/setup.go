@@ -11,6 +11,7 @@ import (
 	"mneme/internal/quote"
 )
 
+// SetupCmd is the command `mneme setup`.
 type SetupCmd struct {
 	Print       bool   `help:"Touch nothing; print the IAM policies for least privilege and the equivalent commands of the AWS command line."`
 	Move        bool   `help:"The table's objects were copied to this bucket on purpose: make the table this bucket's. End all mounts first, for they go on with the old bucket."`
@@ -64,15 +65,14 @@ func (c *SetupCmd) Run(ctx context.Context, a *app.App) error {
 	return err
 }
 
-// accountName is what can be the name of an account: 12 digits on AWS, a user on
-// other servers.
+// accountName matches the name of an account: 12 digits on AWS, a user on other servers.
 var accountName = app.Pattern(`^[A-Za-z0-9._-]{1,128}$`)
 
-// regionVariable names the environment variable that the AWS SDK takes the
-// region from before all else.
+// regionVariable names the environment variable from which the AWS SDK first reads the
+// region.
 const regionVariable = "AWS_REGION"
 
-// printStep writes a step as soon as it is done: a table takes a while.
+// printStep prints a step when it is done: a table takes a while.
 func printStep(a *app.App, s backend.SetupStep) {
 	if a.JSON {
 		_ = a.PrintJSON(s)

@@ -15,6 +15,7 @@ import (
 // The objects of --json. Names and values follow the memory stores API, if it has them. All
 // names are stable.
 
+// Store is a store in JSON.
 type Store struct {
 	ID             string            `json:"id"`
 	Type           string            `json:"type"`
@@ -48,6 +49,7 @@ type quotaJSON struct {
 	Versions int64 `json:"versions_per_hour,omitempty"`
 }
 
+// NewStore returns the JSON form of a store.
 func NewStore(s versionlog.Store) Store {
 	j := Store{
 		ID: s.ID, Type: "memory_store", Name: s.Name, Slug: s.Slug, Description: s.Description,
@@ -67,6 +69,7 @@ func NewStore(s versionlog.Store) Store {
 	return j
 }
 
+// Memory is a memory in JSON.
 type Memory struct {
 	ID        string            `json:"id"`
 	Type      string            `json:"type"`
@@ -79,6 +82,7 @@ type Memory struct {
 	UpdatedAt time.Time         `json:"updated_at"`
 }
 
+// NewMemory returns the JSON form of the memory of a version.
 func NewMemory(storeID string, v versionlog.Version) Memory {
 	return Memory{
 		ID: v.MemoryID, Type: "memory", StoreID: storeID, VersionID: v.ID, Seq: v.Seq,
@@ -99,6 +103,7 @@ type contentJSON struct {
 	ContentBase64 []byte  `json:"content_base64,omitempty"`
 }
 
+// NewContent returns the JSON form of a version with its content.
 func NewContent(storeID string, v versionlog.Version, data []byte) contentJSON {
 	j := contentJSON{Version: jsonview.NewVersion(storeID, v)}
 	if utf8.Valid(data) {

@@ -22,6 +22,7 @@ type StoreState struct {
 	Used versionlog.Usage `json:"-"`
 }
 
+// NewStoreState returns the state of a store. It counts the store's contents if count is set.
 func NewStoreState(ctx context.Context, st *memory.Store, count bool) (StoreState, error) {
 	state := StoreState{Store: NewStore(st.Info())}
 	tip, err := st.Tip(ctx)

@@ -9,6 +9,7 @@ import (
 	"mneme/versionlog"
 )
 
+// VersionCount is a number of versions in words.
 func VersionCount(n int) string {
 	if n == 1 {
 		return "1 version"

@@ -33,6 +33,7 @@ func ResolveVersion(ctx context.Context, st *memory.Store, path, ref string) (ve
 	return history.AsOf(ctx, st, path, seq)
 }
 
+// VersionRef is ResolveVersion, with a pointer.
 func VersionRef(ctx context.Context, st *memory.Store, path, ref string) (*versionlog.Version, error) {
 	v, err := ResolveVersion(ctx, st, path, ref)
 	return &v, err

@@ -5,6 +5,7 @@ import (
 	"mneme/versionlog"
 )
 
+// OpColors are the colours of operations.
 var OpColors = map[versionlog.Op]string{
 	versionlog.OpCreated: term.Green, versionlog.OpModified: term.Yellow, versionlog.OpRenamed: term.Cyan, versionlog.OpDeleted: term.Red,
 }
