@@ -15,9 +15,9 @@ type proposer struct {
 	session string
 }
 
-// deletions counts what each proposer deletes within a minute, through whichever Store of a
-// library and Ruled. What is being committed counts as deleted, so that requests at once do not
-// pass a guard together. Its methods may be called at once from many goroutines.
+// deletions counts what each proposer deletes within a minute, through any Store of a
+// library and Ruled. Deletions that are being committed count, so that concurrent requests
+// do not pass a guard together. Its methods may be called from many goroutines at once.
 type deletions struct {
 	mu sync.Mutex
 	of map[proposer]*deleted

@@ -31,7 +31,7 @@ var (
 	// ErrNoStore says that there is no store which a person's word means. It is a
 	// versionlog.ErrNotFound, under errors.Is.
 	ErrNoStore error = noStore{}
-	// ErrBadVersion says that a version cannot serve for what was asked of it.
+	// ErrBadVersion says that a version cannot be used for the request.
 	ErrBadVersion = errkind.New(errkind.Invalid, "version does not fit")
 )
 

@@ -14,7 +14,7 @@ type followings struct {
 	open map[followed]*following
 }
 
-// followed is what somebody waits for: the commits above one.
+// followed is the commits above one, for which callers wait.
 type followed struct {
 	store string
 	after uint64
@@ -23,7 +23,7 @@ type followed struct {
 // following is a wait that is under way.
 type following struct {
 	waiters int                // guarded by followings.mu
-	cancel  context.CancelFunc // when nobody waits any more
+	cancel  context.CancelFunc // called when no caller waits any longer
 	done    chan struct{}      // closed when what follows is set
 	commits []*versionlog.Commit
 	err     error

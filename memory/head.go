@@ -10,10 +10,10 @@ import (
 	"mneme/versionlog"
 )
 
-// Head is a version in little memory: 112 bytes and its path, where a Version takes 256
-// and the texts of its ids. It has what a face needs of what is there now: for the
-// message, the parent, the spelling or the path before a rename, ask the log. A Head does
-// not change.
+// Head is a version in little memory: 112 bytes and its path, where a Version takes 256 and
+// the texts of its ids. It has the fields of the current state that a face needs. The log
+// has the message, the parent, the spelling and the path before a rename. A Head does not
+// change.
 type Head struct {
 	path   string
 	id     [16]byte // of the version; its sequence number is in it

@@ -83,8 +83,8 @@ type StoreOptions struct {
 	Metadata       map[string]string // see versionlog.Store; at most 16 pairs
 	// AnySlug takes another slug where that of the name is taken, or the name has none.
 	AnySlug bool
-	// Actor is who creates it, which the first commit of its history says. The zero
-	// Actor makes a store whose history is empty, such as one to import into.
+	// Actor creates the store, and the first commit of its history names it. The zero Actor
+	// makes a store whose history is empty, such as one to import into.
 	Actor versionlog.Actor
 }
 
@@ -272,7 +272,7 @@ func (l *Library) FindStore(ctx context.Context, ref string) (versionlog.Store, 
 	}
 	slug, err := Slug(ref)
 	if err != nil {
-		// No store was made with it, but one may be called so by now.
+		// No store was made with it, but one may have that name now.
 		s, called := l.storeCalled(ctx, ref)
 		if errors.Is(called, versionlog.ErrNotFound) {
 			return versionlog.Store{}, err
@@ -385,8 +385,8 @@ type Author struct {
 	// MayGrow is asked before anything is written but a deletion; its error, which says
 	// why there is no room, ends the commit. Nil: that of the library.
 	MayGrow func() error
-	// MayWrite reports whether the backend takes what is written to a store by now, as far as
-	// is known. Nil: it does.
+	// MayWrite reports whether the backend accepts writes to a store now, as far as is known.
+	// Nil: it does.
 	MayWrite func(storeID string) bool
 }
 
@@ -395,7 +395,7 @@ func IsAgent(a versionlog.Actor, session string) bool {
 	return a.Kind == versionlog.ActorSession || session != "" && a.Kind != versionlog.ActorUser
 }
 
-// SessionAuthor returns the author of what a session writes.
+// SessionAuthor returns the author of a session's writes.
 func SessionAuthor(id string) *Author {
 	return &Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: id}, Session: id}
 }

@@ -25,5 +25,5 @@ type freshness struct {
 // fresh is what is known of the caches of one store.
 type fresh struct {
 	until uint64    // nothing that commits up to it have erased is there
-	again time.Time // until when they may get it anew, of a redaction that is under way; zero: it is over
+	again time.Time // until when they may get it again, while a redaction is under way; zero: it is over
 }

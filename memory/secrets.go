@@ -24,7 +24,7 @@ const (
 // SecretsFound says which credentials a content has that the one before it did not have, or
 // which ones a new path or the message of a commit has.
 type SecretsFound struct {
-	Path  string            // without a word of what was found in it
+	Path  string            // without the credentials that were found in it
 	In    string            // "" is the content; MentionPath, MentionMessage
 	Found []secrets.Finding // the first ones, at most maxSecrets
 }
@@ -71,9 +71,9 @@ func (e *SecretsError) Kind() errkind.Kind { return errkind.Policy }
 // can be edited. A store that refuses them has a *SecretsError, unless it is confirmed.
 //
 // contentOf returns a content, or the version that has it. Contents are always looked at, which
-// takes less than a millisecond for 100 KiB. What the store's rule is, and what is there, is
-// asked of the log only if something was found, or if a content is to be read that an earlier
-// version has: the rule is the one in force now, not that of when the store was opened.
+// takes less than a millisecond for 100 KiB. The log is asked for the store's rule and for the
+// heads only if something was found, or if the content of an earlier version must be read. The
+// rule is the one in force now, not the one in force when the store was opened.
 func (s *Store) lookForSecrets(ctx context.Context, message string, changes []versionlog.Change, contentOf func(i int) ([]byte, *versionlog.Version), confirmed bool) (all []SecretsFound, err error) {
 	rule := versionlog.SecretsOff
 	all, first, err := s.secretsInNames(ctx, message, changes)

@@ -32,7 +32,7 @@ type Store struct {
 
 	mayGrow func() error // nil: always
 
-	witness Witness // nil: nobody hears of commits
+	witness Witness // nil: commits are not reported
 }
 
 // Info returns what the store was when it was opened.
@@ -47,7 +47,7 @@ func (s *Store) Blobs() cas.Store { return s.blobs }
 // ReadOnly reports whether the store was opened for reading only.
 func (s *Store) ReadOnly() bool { return s.author == nil }
 
-// MayWrite reports whether the store was opened for writing, and its author may write by now.
+// MayWrite reports whether the store was opened for writing, and its author may write now.
 func (s *Store) MayWrite() bool {
 	return s.author != nil && (s.author.MayWrite == nil || s.author.MayWrite(s.info.ID))
 }
@@ -110,8 +110,7 @@ func (s *Store) Entries(ctx context.Context, dir string) iter.Seq2[versionlog.Ve
 	return s.log.Children(ctx, s.info.ID, dir)
 }
 
-// Tip returns the end of the store's history, and whether it is archived by
-// now.
+// Tip returns the end of the store's history, and whether it is archived.
 func (s *Store) Tip(ctx context.Context) (versionlog.Tip, error) {
 	return s.log.Tip(ctx, s.info.ID)
 }

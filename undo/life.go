@@ -74,9 +74,9 @@ type stretch struct {
 	before, after *versionlog.Version // before is nil where there was nothing
 }
 
-// runs returns the runs of a session above a sequence number that nobody has taken back yet, newest
-// first, and the notes by which others were taken back. What was taken back by something
-// that was itself taken back counts again.
+// runs returns the runs of a session above a sequence number that are not yet taken back,
+// newest first, and the notes by which others were taken back. A run counts again if the
+// change that took it back was itself taken back.
 func (l *life) runs(session string, since uint64) (runs []stretch, by []*undoNote) {
 	var notes []*undoNote
 	open := false // the version behind is one of the newest run
@@ -144,12 +144,12 @@ type clash struct {
 	why string
 }
 
-// undo returns what a memory holds once runs are taken back, newest first; nil: nothing. The first run
-// that cannot be taken back is returned. text returns the content of a version, which is read only
+// undo returns the state of a memory once runs are taken back, newest first; nil: no memory. The first
+// run that cannot be taken back is returned. text returns the content of a version, which is read only
 // where two have to be merged.
 //
-// Of what others have done since, everything stays: a name that they gave, a removal, a memory that they
-// have made again; and their lines.
+// Everything that others have done since stays: a name that they gave, a removal, a memory that they
+// have made again, and their lines.
 func undo(head *versionlog.Version, runs []stretch, text func(*present) ([]byte, error)) (*present, *clash, error) {
 	now := presentOf(head)
 	for _, r := range runs {
@@ -215,7 +215,7 @@ func (p *present) takeBack(was, made *present, text func(*present) ([]byte, erro
 	return "", nil
 }
 
-// target returns the present as what is to be there, of a memory whose newest version is given.
+// target returns the present as a target, for a memory whose newest version is given.
 func (p *present) target(newest *versionlog.Version) *Target {
 	return &Target{
 		MemoryID: newest.MemoryID, Spelling: p.spelling, Digest: p.digest, Source: p.source, Content: p.content, Deleted: !newest.Live(),

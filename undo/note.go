@@ -32,9 +32,9 @@ func RestoreNote(seq uint64) map[string]string {
 	return map[string]string{noteRestore: strconv.FormatUint(seq, 10)}
 }
 
-// PartNote returns the metadata of one commit of a restore of a path to what it was after the commit
-// seq. began is the number of the store's newest commit when the restore began; more says that other
-// commits of it are to follow.
+// PartNote returns the metadata of one commit of a restore of a path to its state after the
+// commit seq. began is the number of the store's newest commit when the restore began; more
+// says that the restore will make further commits.
 func PartNote(path string, seq, began uint64, more bool) map[string]string {
 	note := RestoreNote(seq)
 	if note[notePart] = partName(path, began); more {
@@ -51,10 +51,11 @@ func partName(path string, began uint64) string {
 // restoreLife is for how long a restore that was cut may be gone on with.
 const restoreLife = 7 * 24 * time.Hour
 
-// CutRestore finds a restore of a path, to what it was after the commit seq, that was cut. It returns
-// the number of the store's newest commit when that restore began, and the commits that it made. No
-// commits: there is none, or a later restore to another point has ended it. CutRestore reads the
-// commits of the last week, and does not believe the notes of sessions.
+// CutRestore finds an interrupted restore of a path to its state after the commit seq. It
+// returns the number of the store's newest commit when that restore began, and the commits
+// that it made. No commits: none was interrupted, or a later restore to another point has
+// ended it. CutRestore reads the commits of the last week, and does not trust the notes of
+// sessions.
 func CutRestore(ctx context.Context, s *memory.Store, path string, seq uint64) (began uint64, made []uint64, err error) {
 	var newest time.Time
 	for c, err := range s.CommitsBefore(ctx, 0, versionlog.Filter{}) {

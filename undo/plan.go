@@ -56,8 +56,8 @@ func (s *Step) Path() string {
 	return s.Change.Path
 }
 
-// Plan returns the steps by which what is at the paths of want becomes that; nil is nothing. What
-// is at other paths stays. The path of a directory ends in a slash.
+// Plan returns the steps by which the paths of want get their targets; a nil target means that
+// nothing is at the path. Other paths stay as they are. The path of a directory ends in a slash.
 //
 // now is what is live: at the paths of want and at those above, below those of memories in want,
 // and, below each directory in want, at least one that stays, if one does.
@@ -65,13 +65,14 @@ func (s *Step) Path() string {
 // Each path stands in one step only, so that all steps may be one commit. They may also be
 // several, one after another, wherever they are cut.
 //
-// A memory that is to have another name, and the content that it has, is renamed, if nothing is in
-// its way meanwhile. Else it is removed here and made there: a commit changes a memory once.
-// Directories are not renamed. One goes when nothing is in it any more, and is made where
+// A memory that gets another name and keeps its content is renamed, if nothing is in its way
+// meanwhile. Otherwise it is removed here and made there: a commit changes a memory once.
+// Directories are not renamed. A directory is removed when it becomes empty, and is made where
 // nothing that stays implies it.
 //
-// blocked has the paths of want that cannot be had, since what is at another path is in their way
-// and stays: above a memory there is none, nor below. What was to move there stays where it is.
+// blocked has the paths of want that cannot be reached, each with another path that is in its
+// way and stays: no memory can be above or below another. A memory that would have moved there
+// stays where it is.
 func Plan(now map[string]*versionlog.Version, want map[string]*Target) (steps []Step, blocked map[string]string) {
 	p := &plan{now: now, want: maps.Clone(want), at: map[string]string{}, blocked: map[string]string{}}
 	for path, v := range now {
@@ -94,7 +95,7 @@ type plan struct {
 	now     map[string]*versionlog.Version
 	want    map[string]*Target // what changes
 	at      map[string]string  // by memory id: its path in now
-	after   []string           // the paths of what will be there, in order
+	after   []string           // the paths that will exist, in order
 	blocked map[string]string
 }
 
@@ -163,8 +164,9 @@ func (p *plan) block() bool {
 	return false
 }
 
-// blockBy takes a path out of want that something else is in the way of. What was to move there stays, and
-// is in the way of what was to take its place.
+// blockBy removes a path from want because something else is in its way. A memory that
+// would have moved there stays, and is in the way of a memory that would have taken its
+// place.
 func (p *plan) blockBy(path, other string) {
 	t := p.want[path]
 	p.blocked[path] = other
@@ -323,7 +325,7 @@ func allOverlapping(sorted []string, path string) (all []string) {
 	return all
 }
 
-// parentPath returns the path of what is above; "" above the first name.
+// parentPath returns the path of the parent; "" above the first name.
 func parentPath(path string) string {
 	path = strings.TrimSuffix(path, "/")
 	return path[:max(0, strings.LastIndexByte(path, '/'))]
