@@ -59,8 +59,8 @@ type ConflictError struct {
 	Conflicts []Conflict `json:"conflicts"` // at least one
 }
 
-// ConflictAt returns what is at a path instead of what a commit expected there, by the
-// error with which it has ended: nil is no memory, and false another error.
+// ConflictAt returns the head at a path for which the expectation of a commit did not hold,
+// from the commit's error. A nil head is no memory; false is another error.
 func ConflictAt(err error, path string) (head *Version, ok bool) {
 	var lost *ConflictError
 	if !errors.As(err, &lost) {
