@@ -34,7 +34,7 @@ var (
 // maxGets is how many requests for the blobs of a store are under way at once.
 const maxGets = 4
 
-// get is a blob that somebody waits for.
+// get is a blob that callers wait for.
 type get struct {
 	digest cas.Digest
 	done   chan struct{} // closed when what follows is set
@@ -165,7 +165,8 @@ func (b *Blobs) askFor(gets []*get) ([]byte, error) {
 	return json.Marshal(&ask)
 }
 
-// readBlobs reads an answer. What is left of gets when it breaks off has not come.
+// readBlobs reads an answer. If the answer breaks off, left has the gets that have not
+// come.
 func readBlobs(answer *http.Response, r *request, left, later *[]*get) error {
 	if !wire.IsStream(answer.Header) {
 		return fmt.Errorf("%w: the answer is no stream", ErrProtocol)

@@ -43,7 +43,7 @@ func (r *Registry) signing(ctx context.Context) (kid string, private ed25519.Pri
 const cleanEvery = MaxTokenAge / 4
 
 // removeExpired removes signing keys and revocations that no token can need any more, unless that
-// was done a short while ago. What fails is left to the next.
+// was done a short while ago. A removal that fails is left to the next call.
 func (r *Registry) removeExpired(ctx context.Context, now time.Time) {
 	var paths []string
 	r.mu.Lock()
