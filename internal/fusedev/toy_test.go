@@ -37,8 +37,7 @@ func newToy() *toy {
 	}
 }
 
-// called notes a request of an inode, and returns whether it is to be answered
-// by who asked.
+// called notes a request of an inode, and returns whether its caller must answer it.
 func (f *toy) called(name string, id uint64, inline bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
