@@ -37,14 +37,15 @@ type FollowerOptions struct {
 // Follower makes a process keep nothing of versions that were erased. Each process that serves stores has one: a
 // mount, a server, and those that give an agent memory without a mount.
 //
-//  1. It hears of erased versions. A mount follows its stores itself, and passes on what it meets (Met). Other
-//     processes ask the Follower to follow stores (Follow). A request that erases versions reports them at once
-//     (Told). A process that begins looks for earlier redactions that may still be under way (Missed).
+//  1. It learns of erased versions. A mount follows its stores itself, and passes on the erasures that it meets
+//     (Met). Other processes ask the Follower to follow stores (Follow). A request that erases versions reports
+//     them at once (Told). A process that begins looks for earlier redactions that may still be under way
+//     (Missed).
 //  2. It erases kept conflicts of which one side is a redacted version at once, also those of redactions before it
 //     began. Kept conflicts of versions that expired by a store's rule stay until the conflicts expire.
 //  3. When versions were erased, none more for a second, and the process is calm, it clears memory: it empties the
 //     caches of the stores, calls Clear, and collects garbage twice, since pools leave the rest to the next
-//     collection. Go overwrites what is freed in a process that has GODEBUG=clobberfree=1.
+//     collection. Go overwrites freed memory in a process that has GODEBUG=clobberfree=1.
 //  4. It does that again two minutes later, for texts that were read during a redaction that took longer.
 type Follower struct {
 	opts    FollowerOptions

@@ -59,7 +59,7 @@ func waiting(e *spool.Entry, r *Request) error {
 const wipeTime = 2 * time.Second
 
 // scratchOf returns how many scratch files of running mounts have a text to erase; the
-// error names them, and says what to do.
+// error names them, and the next step.
 func scratchOf(ctx context.Context, dir, slug string, r *Request) (int, error) {
 	var used []spool.Entry
 	settled, err := 0, error(nil)

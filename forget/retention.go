@@ -113,10 +113,10 @@ func keeps(rule versionlog.Retention, newer int, since time.Duration) bool {
 		rule.KeepDays > 0 && int64(since/day) < rule.KeepDays
 }
 
-// LetGo erases what FindExpired has found, as Redact does, by events that name the rule. Versions that were
-// erased meanwhile are passed over. An erasure that was begun is finished if the rule still lets go of its
-// versions. Kept conflicts of these versions stay until they expire. Progress is called with the number of
-// erased versions. The receipt lists the erased versions, also with an error.
+// LetGo erases the versions that FindExpired has found, as Redact does, by events that name the rule.
+// Versions that were erased meanwhile are skipped. An erasure that was begun is finished if the rule still
+// lets go of its versions. Kept conflicts of these versions stay until they expire. Progress is called
+// with the number of erased versions. The receipt lists the erased versions, also with an error.
 //
 // Errors: those of Redact; versionlog.ErrInvalid where the store has another rule now.
 func LetGo(ctx context.Context, st *memory.Store, e *Expired, progress func(done, total int)) (*Receipt, error) {

@@ -15,7 +15,7 @@ type proposer struct {
 	session string
 }
 
-// deletions counts what each proposer deletes within a minute, through any Store of a
+// deletions counts the deletions of each proposer within a minute, through any Store of a
 // library and Ruled. Deletions that are being committed count, so that concurrent requests
 // do not pass a guard together. Its methods may be called from many goroutines at once.
 type deletions struct {

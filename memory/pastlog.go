@@ -76,8 +76,8 @@ func (l *pastLog) Newest(ctx context.Context, storeID, memoryID string) (version
 	return firstVersion(l.History(ctx, storeID, memoryID, 0), memoryID)
 }
 
-// firstVersion returns the first of versions. versionlog.ErrNotFound: there are none; its
-// text names what.
+// firstVersion returns the first of versions. It returns versionlog.ErrNotFound with the
+// text what if versions is empty.
 func firstVersion(versions iter.Seq2[versionlog.Version, error], what string) (versionlog.Version, error) {
 	for v, err := range versions {
 		return v, err

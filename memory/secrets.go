@@ -66,9 +66,10 @@ func (e *SecretsError) Is(target error) bool { return target == ErrSecrets }
 // Kind is errkind.Policy.
 func (e *SecretsError) Kind() errkind.Kind { return errkind.Policy }
 
-// lookForSecrets returns what changes and their message bring into a store that wants to know:
-// credentials that the head at their path does not have already, so that a memory which has one
-// can be edited. A store that refuses them has a *SecretsError, unless it is confirmed.
+// lookForSecrets returns the credentials that changes and their message bring into a store with
+// a rule for them. Credentials that the head at their path has already are left out, so that a
+// memory which has one can be edited. A store that refuses them has a *SecretsError, unless it
+// is confirmed.
 //
 // contentOf returns a content, or the version that has it. Contents are always looked at, which
 // takes less than a millisecond for 100 KiB. The log is asked for the store's rule and for the

@@ -13,11 +13,10 @@ import (
 // line.
 const MostCompared = 256 << 10
 
-// TakesBack reports whether yours, written over head, takes back what another
-// writer has changed from one text to another, as a text does that is based on
-// the earlier one: lines that the other added are gone, or lines that it removed
-// are back. An edit that keeps the other's lines never does, wherever else it
-// changes the text.
+// TakesBack reports whether yours, written over head, takes back a change that another
+// writer has made from one text to another, as a text based on the earlier one does: lines
+// that the other added are gone, or lines that it removed are back. An edit that keeps the
+// other's lines never does, wherever else it changes the text.
 //
 // A line that the other added is gone when three things hold. The difference from to to
 // yours removes it where the other had put it, and cannot be expressed so that it removes

@@ -87,7 +87,7 @@ func (p *Provider) takes() *tools.Place {
 // credential may have changed.
 func mayWrite(place *tools.Place) bool { return place.Session != nil && place.Store.MayWrite() }
 
-// within returns what work returns or, if that does not come in time, what late returns.
+// within returns the result of work or, if that does not come in time, the result of late.
 //
 //  1. A call takes one of maxCalls slots. If none is free before the deadline, or overdue calls
 //     hold all of them, the call is not begun.

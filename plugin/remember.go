@@ -32,8 +32,8 @@ import (
 //     ids, the same in every process. If the key has a version that was erased since, the turn
 //     is Refused, and stays erased. If it has another text, which was removed since, the next
 //     key is tried.
-//  3. If the reply is lost, the same is tried again under the same key for as long as there is
-//     time. After that it is Unknown, and the same batch, by whatever process, settles it.
+//  3. If the reply is lost, the same write is retried under the same key until the deadline.
+//     After that it is Unknown, and the same batch, by whatever process, settles it.
 //
 // Turns of one Provider are written one after the other.
 func (p *Provider) Remember(ctx context.Context, b Batch) (answer Remembered) {

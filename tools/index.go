@@ -18,7 +18,7 @@ import (
 //
 //  1. Load: the tip first, then the heads, which may show later commits in part, then every
 //     commit above that tip in order, which makes that right.
-//  2. Sync, before each use: the commits above the tip that it is of, if there are any.
+//  2. Sync, before each use: the commits above its tip, if any.
 //  3. A version that was erased before the index followed it does not say which path it
 //     changed: then the index is loaded again.
 //  4. A commit that does not follow drops the index: versionlog.ErrRewritten.

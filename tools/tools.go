@@ -31,7 +31,7 @@ type Options struct {
 	ViewChars int               // characters of one view; 0: 16,000; below 0: any number
 	MaxInput  int               // bytes of the input of a call; 0: 4 MiB, or four times the largest memory
 	Budget    *session.Budget   // of calls to Call and the other verbs, and of the bytes that they take and return; nil: none
-	Renewed   bool              // the caller calls Reset: what the budget refuses can succeed in the next quest
+	Renewed   bool              // the caller calls Reset: a call that the budget refuses can succeed in the next quest
 	Deadline  time.Duration     // of a search; 0: 2 seconds
 	Meta      map[string]string // of every commit, besides "tool"; at most 15 pairs
 	Logger    *slog.Logger      // nil discards

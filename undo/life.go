@@ -146,7 +146,7 @@ type clash struct {
 
 // undo returns the state of a memory once runs are taken back, newest first; nil: no memory. The first
 // run that cannot be taken back is returned. text returns the content of a version, which is read only
-// where two have to be merged.
+// to merge two.
 //
 // Everything that others have done since stays: a name that they gave, a removal, a memory that they
 // have made again, and their lines.

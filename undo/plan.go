@@ -59,11 +59,12 @@ func (s *Step) Path() string {
 // Plan returns the steps by which the paths of want get their targets; a nil target means that
 // nothing is at the path. Other paths stay as they are. The path of a directory ends in a slash.
 //
-// now is what is live: at the paths of want and at those above, below those of memories in want,
-// and, below each directory in want, at least one that stays, if one does.
+// now has the live memories and directories: at the paths of want and at those above, below
+// those of memories in want, and, below each directory in want, at least one that stays, if one
+// does.
 //
-// Each path stands in one step only, so that all steps may be one commit. They may also be
-// several, one after another, wherever they are cut.
+// Each path is in one step only, so that all steps may be one commit. They may also be several,
+// one after another, wherever they are cut.
 //
 // A memory that gets another name and keeps its content is renamed, if nothing is in its way
 // meanwhile. Otherwise it is removed here and made there: a commit changes a memory once.

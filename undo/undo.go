@@ -243,8 +243,8 @@ func (p *undoing) text(ctx context.Context, side *present) ([]byte, error) {
 }
 
 // arrange decides the target of each path: first for memories that stay where they are,
-// then for those that move. If one turns out to have to stay where it is, all paths are
-// decided again.
+// then for those that move. If one of these must stay after all, all paths are decided
+// again.
 func (p *undoing) arrange(ctx context.Context) error {
 	for again := true; again; {
 		p.want = map[string]*Target{}

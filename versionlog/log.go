@@ -56,19 +56,18 @@ type Log interface {
 	// DeleteStore removes a store with its whole history. ErrNotFound.
 	DeleteStore(ctx context.Context, id string) error
 
-	// Commit appends what p proposes, or nothing at all. An event takes effect on the
-	// store with it: Store returns what Store.After says, a new quota bounds every commit whose call
-	// begins after the return, and an archived store refuses commits other than removals at once and
-	// permanently.
+	// Commit appends the changes that p proposes, or nothing at all. An event takes effect on the
+	// store with it: Store returns the result of Store.After, a new quota bounds every commit whose
+	// call begins after the return, and an archived store refuses commits other than removals at
+	// once and permanently.
 	//
-	// A redaction (StoreRedacted) erases what the log has of the versions that it names, in
-	// the same step: their paths, digests, sizes and salts, wherever they stand, and the
-	// contents that the log keeps (see Capabilities) and that no other version has. From
-	// then on they are read as Version.Redacted says: Version, History and Newest tell of
-	// them, and Commits and CommitsBefore have them in their commits, but no path has them,
-	// so PathHistory and Last leave them out; and a memory is nowhere in the past from such
-	// a version on up to its next one that is whole. Totals no longer count their bytes. A
-	// version that is the head of a memory that is there is refused: ErrLiveHead. Versions that are
+	// A redaction (StoreRedacted) erases the log's data of the versions that it names, in the same
+	// step: their paths, digests, sizes and salts, wherever they stand, and the contents that the
+	// log keeps (see Capabilities) and that no other version has. From then on they are read as
+	// Version.Redacted says: Version, History and Newest return them, and Commits and CommitsBefore
+	// have them in their commits. No path has them, so PathHistory and Last leave them out. In the
+	// past a memory has no path from such a version on up to its next one that is whole. Totals no
+	// longer count their bytes. The head of a live memory is refused: ErrLiveHead. Versions that are
 	// erased already are skipped. An archived store accepts redactions. Versions that the store's
 	// rule lets go of (RetentionApplied) are erased in the same way; the caller decides whether the
 	// rule lets go of them.

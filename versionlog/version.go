@@ -230,7 +230,7 @@ type Change struct {
 	Path   string
 	To     string // Rename
 	// Spelling becomes that of the version at Path or, for a Rename, at To; the path itself
-	// means that there is none. A Put without one keeps the head's.
+	// means none. A Put without one keeps the head's.
 	Spelling string
 	// Digest is the content of the memory that is put or renamed. It is zero for a rename that
 	// keeps the content. The blob must be durable before Commit is called, unless Content has

@@ -89,13 +89,13 @@ type Server struct {
 	crowd    crowd
 }
 
-// Mount mounts fs at dir, an absolute path: as root by itself, else by
-// fusermount3. on is that directory, if root has it open (perhaps with O_PATH): then fs is
-// mounted on that directory, whatever dir means now. Mount uses the options FsName, Name,
-// Options and AllowOther, and those that are about the protocol; MaxWrite is always 128
-// KiB. Init and OnUnmount are not called. The kernel's requests wait for Serve. The process
-// that serves a mount must not open files in it: to register a file with the poller, Go
-// asks the kernel, which asks the mount, while Go holds the thread that would answer.
+// Mount mounts fs at dir, an absolute path: as root directly, otherwise by fusermount3. on
+// is that directory, if root has it open (perhaps with O_PATH): then fs is mounted on that
+// directory, whatever dir means now. Mount uses the options FsName, Name, Options and
+// AllowOther, and those that are about the protocol; MaxWrite is always 128 KiB. Init and
+// OnUnmount are not called. The kernel's requests wait for Serve. The process that serves a
+// mount must not open files in it: to register a file with the poller, Go asks the kernel,
+// which asks the mount, while Go holds the thread that would answer.
 func Mount(fs FileSystem, dir string, on *os.File, opts *fuse.MountOptions) (*Server, error) {
 	o := complete(opts)
 	fd, err := mount(dir, on, &o)

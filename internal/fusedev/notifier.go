@@ -38,7 +38,7 @@ import (
 //  4. Ended: the server has closed the connection. Where the server has no abort file, the notifier
 //     did the same as an orphan.
 //
-// If the notifier is killed, the server starts another one and repeats what was not answered; a
+// If the notifier is killed, the server starts another one and repeats the unanswered notices; a
 // notice that comes twice does no harm. If none can be started, the server's process gives the
 // notices itself.
 //

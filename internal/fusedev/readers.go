@@ -144,7 +144,7 @@ func (s *Server) next(b *buffers, look bool) (int, error) {
 			return 0, errStopped
 		}
 		n, err := s.try(b)
-		if err != syscall.EAGAIN { // else another reader was faster
+		if err != syscall.EAGAIN { // otherwise another reader was faster
 			s.eager.Store(s.now()-time.Duration(s.answered.Load()) < patience)
 			return n, err
 		}

@@ -21,8 +21,8 @@ import (
 //     maxGenerations, and takes at most maxScan.
 //  2. Scans for different processes take turns: no more are under way than half of the
 //     processors can take, so that a request that needs no scan finds one.
-//  3. Of maxScan only ownScan is every scan's. The rest comes from what all scans of the
-//     mount may spend together, scanShare of one processor.
+//  3. Of maxScan only ownScan is every scan's. The rest comes from the time that all scans
+//     of the mount share, scanShare of one processor.
 //  4. A process with which a scan has come to its end, and which took half of it or more,
 //     is skipped for restAfter times as long as that took. A single read, which nothing can
 //     end, is bounded only so.

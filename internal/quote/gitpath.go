@@ -61,9 +61,9 @@ var gits = []string{".git", ".gitmodules", ".gitattributes", ".mailmap"}
 var shortGits = regexp.MustCompile(`^(git|gitmod|gitatt|mailma|gi7e?b?a?|gi7d?2?9?|maba?3?0?)~[0-9]+$`)
 
 // isGits reports whether git, on Linux, macOS or Windows, takes a name for its own: it
-// refuses .git and ignores case, characters that HFS+ ignores, what NTFS ignores at the end,
-// and short names of NTFS; and it reads .gitmodules, .gitattributes, and .mailmap, which
-// maps the names of authors.
+// refuses .git and ignores case, characters that HFS+ ignores, characters that NTFS ignores
+// at the end, and short names of NTFS; and it reads .gitmodules, .gitattributes, and
+// .mailmap, which maps the names of authors.
 func isGits(name string) bool {
 	name, _, _ = strings.Cut(name, ":") // a stream of NTFS
 	name = strings.ToLower(strings.Map(func(r rune) rune {

@@ -29,7 +29,7 @@ import (
 //  3. reads the versions to erase from the records in the bucket, of the event and of the
 //     versions, and not from rows. Once a record is rewritten, its earlier versions, as far as
 //     the bucket keeps them, still have that data;
-//  4. deletes the contents that no version has any more, neither in the bucket nor in the
+//  4. deletes the contents that no version has any longer, neither in the bucket nor in the
 //     table, see condemned; then the snapshots; and rewrites the records last, since they list
 //     the work to do. If old versions of contents are left, or may be, those of records stay
 //     for the same reason. A rebuild also sees that a record still has an erased version, and
