@@ -132,7 +132,7 @@ func tokenSource(opts *Options) func() (string, error) {
 type tokenFile struct {
 	path string
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	read string
 	at   time.Time // of the file that was read
 	size int64

@@ -15,7 +15,7 @@ const (
 
 // knownSpace is what a disk had free when it was last asked.
 type knownSpace struct {
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	free, total int64
 	at          time.Time
 }

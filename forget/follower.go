@@ -58,7 +58,7 @@ type Follower struct {
 	work sync.WaitGroup
 	told chan struct{} // versions were erased
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	stores map[string]bool
 	erased map[string]*memory.Store // whose caches may have what was erased
 }

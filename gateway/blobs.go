@@ -20,7 +20,7 @@ type Blobs struct {
 	life    context.Context // of the requests for many
 	work    *sync.WaitGroup // of which they are
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	waiting map[cas.Digest]*get
 	queue   []*get
 	running int
@@ -37,7 +37,7 @@ const maxGets = 4
 // get is a blob that callers wait for.
 type get struct {
 	digest cas.Digest
-	done   chan struct{} // closed when what follows is set
+	done   chan struct{} // closed when the fields below are set
 	data   []byte
 	err    error
 }

@@ -22,7 +22,7 @@ type feed struct {
 	life context.Context // of the poll
 	work *sync.WaitGroup // of which it is
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	known   uint64     // a commit that the store has
 	recent  []recorded
 	waiters map[*waiter]bool

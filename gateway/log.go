@@ -18,7 +18,7 @@ type Log struct {
 	forgets    bool // the server has forget
 	credential atomic.Pointer[known]
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	feeds map[string]*feed
 	blobs map[string]*Blobs
 	ended context.CancelFunc // ends what runs behind the calls

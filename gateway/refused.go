@@ -10,7 +10,7 @@ import (
 // doubles, by one request at a time: an address from which many come that do not count is slowed,
 // with all others behind it. Another credential goes at once.
 type refused struct {
-	mu     sync.Mutex // guards what follows; a leaf
+	mu     sync.Mutex // guards the fields below; a leaf
 	err    error      // nil: none was refused
 	secret string
 	wait   time.Duration // until it was, or is, sent again

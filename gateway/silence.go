@@ -16,7 +16,7 @@ type silence struct {
 	limit  time.Duration
 	cancel context.CancelCauseFunc
 
-	mu       sync.Mutex // guards what follows, and the request until it is answered; a leaf
+	mu       sync.Mutex // guards the fields below, and the request until it is answered; a leaf
 	answered bool
 	timer    *time.Timer
 }
@@ -104,7 +104,7 @@ func (h *heard) Read(p []byte) (int, error) {
 // request that is tried next, such as one for a blob of a failed batch, does not get the
 // whole limit again, nor does a request that has waited for its turn meanwhile.
 type outage struct {
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	began, last time.Time  // when such a call has failed, and another, perhaps brief, at last; zero: the server has answered since
 }
 

@@ -23,14 +23,15 @@ type deletions struct {
 	of map[proposer]*deleted
 }
 
-// deleted is what is counted of one proposer.
+// deleted has the counts of one proposer.
 type deleted struct {
 	recent  [parts]part // by second modulo parts
 	last    int64       // in seconds since 1970, when something was counted last
 	pending int64       // by commits under way
 }
 
-// maxDeleters bounds how many proposers are counted at once, but for those with commits under way.
+// maxDeleters bounds how many proposers are counted at once, except those with commits
+// under way.
 const maxDeleters = 10_000
 
 // begin notes that a proposer is about to commit changes. It returns how many memories the

@@ -10,7 +10,7 @@ import (
 // followings are waits for the next commits of stores. All who wait for the same share one: a log
 // may look for commits now and then for each who waits.
 type followings struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	open map[followed]*following
 }
 
@@ -24,7 +24,7 @@ type followed struct {
 type following struct {
 	waiters int                // guarded by followings.mu
 	cancel  context.CancelFunc // called when no caller waits any longer
-	done    chan struct{}      // closed when what follows is set
+	done    chan struct{}      // closed when the fields below are set
 	commits []*versionlog.Commit
 	err     error
 }

@@ -33,7 +33,7 @@ func Merge(base, theirs, yours []byte) (merged []byte, ok bool) {
 	return out.Bytes(), true
 }
 
-// lineEdits returns what makes b of a, in whole lines, in order. Edits that
+// lineEdits returns the edits that turn a into b, in whole lines, in order. Edits that
 // touch are one.
 func lineEdits(a, b []byte) []udiff.Edit {
 	var edits []udiff.Edit

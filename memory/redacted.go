@@ -12,7 +12,7 @@ import (
 	"mneme/versionlog"
 )
 
-// ErrRedacted is what every *RedactedError is, under errors.Is.
+// ErrRedacted matches every *RedactedError, under errors.Is.
 var ErrRedacted = errkind.New(errkind.NotFound, "its content was redacted")
 
 // RedactedError says that a version was erased on purpose.
@@ -138,7 +138,7 @@ func (s *Store) Redacted(ctx context.Context, ids []string) (map[string]bool, er
 	return redacted, failed
 }
 
-// wholeLog is the log of the store, with what came after the point that OpenAt has opened it at.
+// wholeLog is the log of the store, including commits after the point of OpenAt.
 func (s *Store) wholeLog() versionlog.Log {
 	if past, ok := s.log.(*pastLog); ok {
 		return past.Log

@@ -229,8 +229,8 @@ func (s *Store) checkEvent(p *versionlog.Proposal) error {
 	return nil
 }
 
-// contentOfProposed returns what a change puts, once it is what the change says, and may be
-// the content of a memory.
+// contentOfProposed returns the content that a change puts, once it is checked that it has
+// the change's digest and may be the content of a memory.
 func (s *Store) contentOfProposed(ctx context.Context, c *versionlog.Change) ([]byte, error) {
 	if !c.Puts() {
 		return nil, nil

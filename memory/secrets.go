@@ -12,7 +12,7 @@ import (
 	"mneme/versionlog"
 )
 
-// ErrSecrets is what every *SecretsError is, under errors.Is.
+// ErrSecrets matches every *SecretsError, under errors.Is.
 var ErrSecrets = errkind.New(errkind.Policy, "held back by the store's rule for secrets")
 
 // The texts of a Mention, and of a SecretsFound, that are no content.
@@ -135,9 +135,9 @@ func (s *Store) lookForSecrets(ctx context.Context, message string, changes []ve
 	return all, nil
 }
 
-// secretsInNames returns what the message and the paths that changes make have of credentials, and
-// which change is the first of these. A path that is there can be written to again, and what is moved
-// keeps what its path had.
+// secretsInNames returns the credentials in the message and in the paths that changes make,
+// and which change is the first of these. An existing path with a credential can be written
+// to again, and a moved memory keeps the credentials of its path.
 func (s *Store) secretsInNames(ctx context.Context, message string, changes []versionlog.Change) (all []SecretsFound, first int, err error) {
 	if found := secrets.Find([]byte(message), MaxSecrets); len(found) > 0 && len(changes) > 0 {
 		all = append(all, SecretsFound{Path: mask(changes[0].Path), In: MentionMessage, Found: found})

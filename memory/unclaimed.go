@@ -13,7 +13,7 @@ import (
 // commit has named since. They count against the quota, so that no writer fills a disk with
 // contents that no history has. A library knows only the contents that went through it.
 type unclaimed struct {
-	mu     sync.Mutex // guards what follows, and all puts
+	mu     sync.Mutex // guards the fields below, and all puts
 	stores map[string]*puts
 }
 

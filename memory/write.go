@@ -116,8 +116,8 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 	return commit, nil
 }
 
-// Earlier returns the commit that is in the log under an idempotency key; nil: there is none. It
-// takes a store that was opened for writing.
+// Earlier returns the commit that is in the log under an idempotency key; nil: none. It
+// needs a store that was opened for writing.
 func (s *Store) Earlier(ctx context.Context, key string) (*versionlog.Commit, error) {
 	c, err := s.log.Commit(ctx, s.info.ID, &versionlog.Proposal{
 		Key: key, Actor: s.author.Actor, Session: s.author.Session, Epoch: s.info.Epoch,
@@ -384,7 +384,7 @@ func (s *Store) Rename(ctx context.Context, from, to string, opts *CommitOptions
 	return s.Batch(ctx, changes, opts)
 }
 
-// below returns what a path has behind its first names, with the slash before it.
+// below returns the part of a path after its first names, with the slash before it.
 func below(path string, names int) string {
 	for i, r := range path {
 		if r == '/' {

@@ -23,7 +23,7 @@ func (p *Provider) Health(ctx context.Context) (answer Health) {
 // check is one look at how the stores are.
 type check struct {
 	p      *Provider
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	stores []StoreHealth
 }
 

@@ -92,7 +92,7 @@ type shelf struct {
 	pass *pass
 	slug string
 
-	mu       sync.Mutex // guards what follows; nothing is called with it that waits
+	mu       sync.Mutex // guards the fields below; nothing is called with it that waits
 	coverage Coverage
 	words    int   // of all texts
 	has      []int // in how many texts each word of the query is

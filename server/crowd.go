@@ -32,7 +32,7 @@ type crowd struct {
 	most int
 	held share.Shares // by callers
 
-	mu     sync.Mutex // guards what follows; taken before the lock of held
+	mu     sync.Mutex // guards the fields below; taken before the lock of held
 	open   map[net.Conn]*guest
 	loose  list.List             // of guests, that which may have to leave for the longest time first
 	nearby map[string]*list.List // the same of each address

@@ -15,7 +15,7 @@ import (
 type throttle struct {
 	now func() time.Time
 
-	mu       sync.Mutex // guards what follows; a leaf
+	mu       sync.Mutex // guards the fields below; a leaf
 	failures map[string]*failures
 }
 

@@ -59,7 +59,7 @@ type Spool struct {
 	parent *safepath.Root
 	limit  int64
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	root    *os.Root   // of parent; nil before the first entry
 	dir     string     // in it
 	lock    *os.File

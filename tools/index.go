@@ -143,7 +143,7 @@ func merged(heads []*memory.Head, changed map[string]*memory.Head) []*memory.Hea
 // depth. The head of the directory itself comes first if it was made.
 func (s *snapshot) below(dir string) []*memory.Head {
 	dir = strings.TrimSuffix(dir, "/")
-	return s.heads[s.at(dir+"/"):s.at(dir+"0")] // 0 is what follows the slash
+	return s.heads[s.at(dir+"/"):s.at(dir+"0")] // 0 comes after the slash
 }
 
 // atAndBelow returns the head of a memory at a path, or what below returns.

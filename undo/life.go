@@ -9,7 +9,7 @@ import (
 	"mneme/versionlog"
 )
 
-// life is what has become of one memory or directory since before a session first changed it.
+// life is the history of one memory or directory since before a session first changed it.
 type life struct {
 	before   *versionlog.Version // what the first of versions replaced; nil: nothing
 	versions []versionlog.Version
@@ -17,8 +17,8 @@ type life struct {
 	filled   []filling   // oldest first
 }
 
-// filling is a commit that has taken back the deletion of a memory without a version of it: what
-// was there is brought together with the memory that was made in its place.
+// filling is a commit that has taken back the deletion of a memory without a version of it:
+// its content is merged with the memory that was made in its place.
 type filling struct {
 	behind int                // the index of the deletion
 	commit versionlog.Version // its session and sequence number
@@ -68,8 +68,8 @@ func (l *life) head() *versionlog.Version {
 	return nil
 }
 
-// stretch are versions that follow one another, all of a session that is undone: what there was before
-// them, and after.
+// stretch are consecutive versions, all of a session that is undone: the versions before
+// and after them.
 type stretch struct {
 	before, after *versionlog.Version // before is nil where there was nothing
 }
@@ -113,7 +113,7 @@ func (l *life) runs(session string, since uint64) (runs []stretch, by []*undoNot
 	return runs, by
 }
 
-// present is what a memory holds in the course of an undo.
+// present is the state of a memory in the course of an undo.
 type present struct {
 	path, spelling string
 	digest         cas.Digest
@@ -183,7 +183,8 @@ func undo(head *versionlog.Version, runs []stretch, text func(*present) ([]byte,
 	return now, nil, nil
 }
 
-// takeBack takes back what made of a memory that was something else; why says why that cannot be.
+// takeBack takes back the change of a memory from was to made; why says why that is not
+// possible.
 func (p *present) takeBack(was, made *present, text func(*present) ([]byte, error)) (why string, err error) {
 	back := *p
 	if made.path == p.path && made.spelling == p.spelling {

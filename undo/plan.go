@@ -1,6 +1,7 @@
-// Package undo plans how a store, a directory or a memory becomes what it was, and how the changes
-// of one session are taken back while those of others stay. A plan is a list of steps, which
-// package session commits. It reads through packages memory and history. Read plan.go first.
+// Package undo plans how a store, a directory or a memory is restored to an earlier state,
+// and how the changes of one session are taken back while those of others stay. A plan is a
+// list of steps, which package session commits. It reads through packages memory and
+// history. Read plan.go first.
 package undo
 
 import (
@@ -100,13 +101,14 @@ type plan struct {
 	blocked map[string]string
 }
 
-// leaves reports whether what is at a path goes.
+// leaves reports whether the memory or directory at a path is removed.
 func (p *plan) leaves(path string) bool {
 	t, ok := p.want[path]
 	return ok && t == nil
 }
 
-// settle takes out of want what cannot be had, and the directories that go and come by themselves.
+// settle removes from want the paths that cannot be reached, and the directories that are
+// removed and made automatically.
 func (p *plan) settle() {
 	for path := range p.now {
 		if !p.leaves(path) {
@@ -135,7 +137,8 @@ func (p *plan) settle() {
 	}
 }
 
-// keepDirs takes those directories out of want that were to go and will have something in them.
+// keepDirs removes from want those directories whose target is nothing although something
+// will be in them.
 func (p *plan) keepDirs() {
 	for _, path := range slices.Backward(p.sorted()) {
 		if isDirPath(path) && p.leaves(path) && len(pathsBelow(p.after, path)) > 0 {
@@ -144,14 +147,15 @@ func (p *plan) keepDirs() {
 	}
 }
 
-// stays takes what was to go out of want.
+// stays removes a path from want whose target is nothing.
 func (p *plan) stays(path string) {
 	delete(p.want, path)
 	i, _ := slices.BinarySearch(p.after, path)
 	p.after = slices.Insert(p.after, i, path)
 }
 
-// block takes one path out of want that cannot be had, and reports whether there was one.
+// block removes one path from want that cannot be reached, and reports whether it found
+// one.
 func (p *plan) block() bool {
 	for _, path := range p.sorted() {
 		if p.want[path] == nil || p.now[path] != nil {
@@ -188,8 +192,8 @@ func (p *plan) blockBy(path, other string) {
 
 func (p *plan) sorted() []string { return slices.Sorted(maps.Keys(p.want)) }
 
-// steps returns the changes: what goes does so first, and what comes to places that have to be free
-// comes last.
+// steps returns the changes: removals come first, and changes that need a free place come
+// last.
 func (p *plan) steps() []Step {
 	sources := p.renames()
 	var before []string // what is there once all has gone that can go first
@@ -295,7 +299,7 @@ func pathsBelow(sorted []string, dir string) []string {
 	if found {
 		first++
 	}
-	end, _ := slices.BinarySearch(sorted, dir[:len(dir)-1]+"0") // what follows the slash
+	end, _ := slices.BinarySearch(sorted, dir[:len(dir)-1]+"0") // the part after the slash
 	return sorted[first:end]
 }
 

@@ -12,7 +12,8 @@ import (
 	"mneme/versionlog"
 )
 
-// Restoration is how what is at and below a path becomes what it was.
+// Restoration is the plan by which everything at and below a path returns to an earlier
+// state.
 type Restoration struct {
 	Seq   uint64 // the commit after which it was so
 	Tip   uint64 // the newest commit when the plan was made
@@ -84,7 +85,7 @@ func PlanRestore(ctx context.Context, s *memory.Store, path string, seq uint64, 
 	return r, nil
 }
 
-// restoring is what Plan needs of two states.
+// restoring has the parts of two states that Plan needs.
 type restoring struct {
 	path    string
 	keep    map[string]bool
@@ -134,7 +135,7 @@ func (w *restoring) add(d history.Difference) {
 	}
 }
 
-// addAbove takes what is above the path, which may be in its way.
+// addAbove adds the memories and directories above the path, which may be in its way.
 func (w *restoring) addAbove(ctx context.Context, now versionlog.State) error {
 	for above := parentPath(w.path); above != ""; above = parentPath(above) {
 		v, err := now.Head(ctx, above)
@@ -149,16 +150,17 @@ func (w *restoring) addAbove(ctx context.Context, now versionlog.State) error {
 	return nil
 }
 
-// whyErased is why a restore leaves a path as it is that can never be what it was.
+// whyErased is why a restore leaves a path whose earlier state is erased.
 const whyErased = "what it was then was erased"
 
-// IsErased reports whether a path stays since what it would be again, or what led there, was erased.
+// IsErased reports whether a path stays since its target, or a version that leads there,
+// was erased.
 func (l *Left) IsErased() bool {
 	return l.Why == whyErased || l.Why == whyErasedBefore || l.Why == whyErasedMade
 }
 
-// leaveErased leaves what is there now and was not there then only because its version of that
-// time was erased.
+// leaveErased leaves memories that are there now and were missing at that time only because
+// their version of that time was erased.
 func leaveErased(ctx context.Context, s *memory.Store, w *restoring, seq uint64) error {
 	var at time.Time // of the commit
 	c, err := versionlog.CommitAt(ctx, s.Log(), s.Info().ID, seq)

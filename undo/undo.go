@@ -16,7 +16,7 @@ import (
 	"mneme/versionlog"
 )
 
-// Undo is how what one session did is taken back.
+// Undo is the plan by which the changes of one session are taken back.
 type Undo struct {
 	Session    string
 	Since, Tip uint64 // what it did above Since, in a history that went up to Tip
@@ -39,8 +39,8 @@ type Undo struct {
 	Restored []uint64
 }
 
-// UndoConflict is a memory that an undo leaves: what the session made of it, what is there, and what
-// was there before.
+// UndoConflict is a memory that an undo leaves: the session's version, the current one, and
+// the one before the session.
 type UndoConflict struct {
 	Path         string
 	Base, Theirs *versionlog.Version // what the session made, and what is there now; nil: no memory
@@ -97,7 +97,7 @@ func PlanUndo(ctx context.Context, s *memory.Store, session string, since uint64
 	return u, nil
 }
 
-// lives returns what has become of each memory that the session has changed, by id.
+// lives returns the life of each memory that the session has changed, by id.
 func lives(ctx context.Context, s *memory.Store, u *Undo) (map[string]*life, error) {
 	lives := map[string]*life{}
 	first, known := uint64(0), false
@@ -375,7 +375,7 @@ func (p *undoing) conflict(ctx context.Context, b *back) error {
 	return nil
 }
 
-// head returns what is live at a path, which the plan knows then; nil: nothing.
+// head returns the live version at a path, which the plan knows then; nil: none.
 func (p *undoing) head(ctx context.Context, path string) (*versionlog.Version, error) {
 	if v := p.now[path]; v != nil || p.none[path] {
 		return v, nil
@@ -420,7 +420,7 @@ func (p *undoing) lookAround(ctx context.Context) error {
 	return nil
 }
 
-// block leaves what Plan cannot place.
+// block leaves memories that Plan cannot place.
 func (p *undoing) block(ctx context.Context, path, other string) error {
 	for _, b := range p.backs {
 		if b.to != nil && b.to.path == path && b.newest().MemoryID == p.want[path].MemoryID {

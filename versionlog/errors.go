@@ -13,9 +13,9 @@ var (
 	ErrNotFound = errkind.New(errkind.NotFound, "not found")
 	// ErrExists says that a store's id or slug is taken.
 	ErrExists = errkind.New(errkind.Exists, "exists already")
-	// ErrConflict is what every *ConflictError is, under errors.Is.
+	// ErrConflict matches every *ConflictError, under errors.Is.
 	ErrConflict = errkind.New(errkind.Conflict, "conflict")
-	// ErrOverlap is what every *OverlapError is, under errors.Is.
+	// ErrOverlap matches every *OverlapError, under errors.Is.
 	ErrOverlap = errkind.New(errkind.Overlap, "path overlaps another memory's path")
 	// ErrArchived says that the store takes removals only.
 	ErrArchived = errkind.New(errkind.Archived, "archived; it can only be read, and removed from")

@@ -7,7 +7,7 @@ import (
 	"mneme/errkind"
 )
 
-// ErrQuota is what every *QuotaError is, under errors.Is.
+// ErrQuota matches every *QuotaError, under errors.Is.
 var ErrQuota = errkind.New(errkind.OverQuota, "quota is used up")
 
 // Quota bounds what a session adds to the history of a store, or all sessions

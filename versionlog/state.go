@@ -177,7 +177,7 @@ func (s Sorted) Children(ctx context.Context, dir string) iter.Seq2[Version, err
 					return
 				}
 				if name, _, deeper := strings.Cut(v.Path[len(below):], "/"); deeper {
-					at = below + name + "0" // what follows the slash
+					at = below + name + "0" // the part after the slash
 					break
 				}
 			}

@@ -39,7 +39,7 @@ type Witness struct {
 	library, dir string
 	every        time.Duration // how often a file is written at most while commits come
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	notes map[string]*note
 }
 

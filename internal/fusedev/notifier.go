@@ -65,7 +65,7 @@ type notifiers struct {
 	log     *log.Logger
 
 	serving atomic.Pointer[notifier] // the last one that was started
-	mu      sync.Mutex               // guards what follows, and starting
+	mu      sync.Mutex               // guards the fields below, and starting
 	failed  bool                     // none can be started
 	closed  bool
 }

@@ -17,7 +17,7 @@ type toy struct {
 	fuse.RawFileSystem
 	leave chan struct{}
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	calls   map[string]int
 	data    map[uint64][]byte
 	made    []string

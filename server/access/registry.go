@@ -36,7 +36,7 @@ type Registry struct {
 	stop context.CancelFunc
 	done chan struct{}
 
-	mu        sync.Mutex // guards what follows; never held across I/O
+	mu        sync.Mutex // guards the fields below; never held across I/O
 	at        versionlog.Tip
 	confirmed time.Time // when the entries were last known to be those of the newest commit
 	looked    time.Time // when the store was last read for an unknown credential

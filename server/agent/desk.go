@@ -64,7 +64,7 @@ type desks struct {
 	most     int            // maxDesks
 	clearing sync.WaitGroup // of desks
 
-	mu     sync.Mutex // guards what follows, and of each desk what says so; a leaf
+	mu     sync.Mutex // guards the fields below, and of each desk what says so; a leaf
 	byName map[string]*desk
 	search map[string]chan struct{} // of a desk, by keys
 	sweep  time.Time                // when those that are idle are cleared next

@@ -20,7 +20,7 @@ import (
 type room struct {
 	most int64
 
-	mu       sync.Mutex // guards what follows; a leaf
+	mu       sync.Mutex // guards the fields below; a leaf
 	held     int64
 	outsized int64 // of held
 	byCaller map[string]int64

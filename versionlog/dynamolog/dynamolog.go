@@ -203,7 +203,7 @@ type store struct {
 
 	saving sync.Mutex // held while the snapshot on disk is replaced or removed; taken before mu
 
-	mu         sync.Mutex // guards what follows; never held during I/O
+	mu         sync.Mutex // guards the fields below; never held during I/O
 	newest     *meta      // the newest META row that was read, nil for none; the view may be ahead
 	agreed     bool       // whether the bucket was found not to be ahead of the table
 	parted     *meta      // where the view was when a commit did not follow it, nil for never

@@ -25,7 +25,7 @@ const (
 // which the history of a memory and the commit of a key are found. The OUT rows, made by
 // the transactions themselves, list them; a process that has paid removes them.
 type outbox struct {
-	mu       sync.Mutex // guards what follows; taken after the store's, never held during I/O
+	mu       sync.Mutex // guards the fields below; taken after the store's, never held during I/O
 	pending  map[span]bool
 	queue    []debt
 	running  int       // recorders

@@ -13,7 +13,7 @@ import (
 // waiting is how calls of Wait and Next on one store learn of commits. One of
 // them looks at the store for all, once per refresh interval.
 type waiting struct {
-	mu      sync.Mutex    // guards what follows; taken after the store's, never held during I/O
+	mu      sync.Mutex    // guards the fields below; taken after the store's, never held during I/O
 	changed chan struct{} // closed and replaced when something may have changed
 	seen    uint64        // the newest commit that any call found
 	looking bool          // whether one of the calls looks

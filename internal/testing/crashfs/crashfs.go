@@ -67,7 +67,7 @@ const Root uint64 = 1
 type FS struct {
 	server *fuse.Server
 
-	mu      sync.Mutex // guards what follows and the content of every node
+	mu      sync.Mutex // guards the fields below and the content of every node
 	journal []Op
 	inodes  uint64
 	hookAt  int // length of the journal at which to call hook

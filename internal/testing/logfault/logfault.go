@@ -61,7 +61,7 @@ type Log struct {
 	reads atomic.Int64 // of heads
 	delay atomic.Int64 // of each request, in nanoseconds
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	next  [points][]func()
 	each  [points]func()
 	holds [points][]*Hold

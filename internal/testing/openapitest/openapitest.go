@@ -68,7 +68,7 @@ type Checker struct {
 	router  *http.ServeMux // whose handlers check an exchange
 	refusal *routers.Route // of a request that is no operation
 
-	mu   sync.Mutex // guards what follows; a leaf
+	mu   sync.Mutex // guards the fields below; a leaf
 	done map[string]bool
 }
 
