@@ -14,8 +14,9 @@ import (
 )
 
 // explain returns the error of a store or session as an *Error, for a call about a path, as
-// it is shown. changes says whether the call makes a change. Where the text of a backend may hold what is
-// nobody's business, such as paths of the host, only its kind is told; the log has the rest.
+// it is shown. changes says whether the call makes a change. If the text of a backend may
+// hold private details, such as paths of the host, the error has only its kind; the log has
+// the rest.
 func (m *Memory) explain(err error, shown string, changes bool) *Error {
 	t := m.opts.Texts
 	var own *Error
@@ -63,7 +64,7 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 		e.text = t.ofKind(e, shown)
 	}
 	if errors.Is(err, context.Canceled) {
-		return e // nobody waits for it any more
+		return e // no caller waits for it any longer
 	}
 	if kind == errkind.Unknown || kind == errkind.Corrupt || kind == errkind.Rewritten || kind == errkind.Denied || kind == errkind.Unauthenticated {
 		m.opts.Logger.Warn("call failed", "kind", kind.String(), "err", err)
@@ -163,5 +164,6 @@ func (t Texts) ofKind(e *Error, shown string) string {
 	return t.say(noAnswer)
 }
 
-// isNotFound reports whether nothing is at a path, as opposed to what a path stands on.
+// isNotFound reports whether nothing is at a path, as opposed to an error of a directory or
+// store above it.
 func isNotFound(err error) bool { return errors.Is(err, versionlog.ErrNotFound) }

@@ -207,7 +207,7 @@ func updateMemory(ctx context.Context, c *call) (any, error) {
 			continue // another has made just that
 		}
 		if now, lost := versionlog.ConflictAt(err, head.Path); lost && (now == nil || now.ID != head.ID) {
-			continue // another was faster, and the precondition is judged anew
+			continue // another was faster, and the precondition is judged again
 		}
 		if err != nil {
 			if u.path != nil {
