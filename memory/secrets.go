@@ -76,63 +76,80 @@ func (e *SecretsError) Kind() errkind.Kind { return errkind.Policy }
 // heads only if something was found, or if the content of an earlier version must be read. The
 // rule is the one in force now, not the one in force when the store was opened.
 func (s *Store) lookForSecrets(ctx context.Context, message string, changes []versionlog.Change, contentOf func(i int) ([]byte, *versionlog.Version), confirmed bool) (all []SecretsFound, err error) {
-	rule := versionlog.SecretsOff
 	all, first, err := s.secretsInNames(ctx, message, changes)
 	if err != nil {
 		return nil, err
 	}
+	rule := &secretsRule{s: s}
 	if len(all) > 0 {
-		now, err := s.log.Store(ctx, s.info.ID)
-		if err != nil {
-			return nil, s.Wrap(all[0].Path, err)
-		}
-		if rule = now.Policy.Secrets; rule == versionlog.SecretsOff {
-			return nil, nil
+		if off, err := rule.isOff(ctx, all[0].Path); off || err != nil {
+			return nil, err
 		}
 	}
 	for i := range changes {
-		path := changes[i].Path
 		if changes[i].Action != versionlog.Put && changes[i].Action != versionlog.Rename {
 			continue
 		}
-		var found []secrets.Finding
+		path := changes[i].Path
 		content, source := contentOf(i) // neither is one of a rename that keeps it
-		if source == nil {
-			if found = secrets.Find(content, maxSecretsMet); len(found) == 0 {
-				continue
-			}
-		}
-		if rule == versionlog.SecretsOff {
-			now, err := s.log.Store(ctx, s.info.ID)
-			if err != nil {
-				return nil, s.Wrap(path, err)
-			}
-			if rule = now.Policy.Secrets; rule == versionlog.SecretsOff {
-				return nil, nil
-			}
-		}
-		if source != nil {
-			if content, err = s.Content(ctx, *source); err != nil {
-				return nil, err
-			}
-			if found = secrets.Find(content, maxSecretsMet); len(found) == 0 {
-				continue
-			}
-		}
-		if found, err = s.newSecrets(ctx, path, content, found); err != nil {
+		found, off, err := rule.newSecrets(ctx, path, content, source)
+		if off || err != nil {
 			return nil, err
 		}
-		if len(found) > 0 {
-			if all == nil {
-				first = i
-			}
-			all = append(all, SecretsFound{Path: path, Found: found[:min(len(found), MaxSecrets)]})
+		if len(found) == 0 {
+			continue
 		}
+		if all == nil {
+			first = i
+		}
+		all = append(all, SecretsFound{Path: path, Found: found[:min(len(found), MaxSecrets)]})
 	}
-	if rule == versionlog.SecretsRefuse && len(all) > 0 && !confirmed {
+	if rule.rule == versionlog.SecretsRefuse && len(all) > 0 && !confirmed {
 		return nil, fmt.Errorf("store %s: %w", s.info.Slug, &ChangeError{first, &SecretsError{all[0]}})
 	}
 	return all, nil
+}
+
+// secretsRule is a store's rule about credentials, which the log is asked for once, when it is needed.
+type secretsRule struct {
+	s    *Store
+	rule versionlog.SecretsRule // versionlog.SecretsOff until the log was asked
+}
+
+// isOff reports whether the store takes credentials. path is the one that an error names.
+func (r *secretsRule) isOff(ctx context.Context, path string) (bool, error) {
+	if r.rule != versionlog.SecretsOff {
+		return false, nil
+	}
+	now, err := r.s.log.Store(ctx, r.s.info.ID)
+	if err != nil {
+		return false, r.s.Wrap(path, err)
+	}
+	r.rule = now.Policy.Secrets
+	return r.rule == versionlog.SecretsOff, nil
+}
+
+// newSecrets returns the credentials in a content, or in that of a version, that the memory at the path does
+// not have. off reports that the rule is off, and nothing needs to be looked for.
+func (r *secretsRule) newSecrets(ctx context.Context, path string, content []byte, source *versionlog.Version) (found []secrets.Finding, off bool, err error) {
+	if source == nil {
+		if found = secrets.Find(content, maxSecretsMet); len(found) == 0 {
+			return nil, false, nil
+		}
+	}
+	if off, err := r.isOff(ctx, path); off || err != nil {
+		return nil, off, err
+	}
+	if source != nil {
+		if content, err = r.s.Content(ctx, *source); err != nil {
+			return nil, false, err
+		}
+		if found = secrets.Find(content, maxSecretsMet); len(found) == 0 {
+			return nil, false, nil
+		}
+	}
+	found, err = r.s.newSecrets(ctx, path, content, found)
+	return found, false, err
 }
 
 // secretsInNames returns the credentials in the message and in the paths that changes make,

@@ -18,7 +18,6 @@ import (
 // hold private details, such as paths of the host, the error has only its kind; the log has
 // the rest.
 func (m *Memory) explain(err error, shown string, changes bool) *Error {
-	t := m.opts.Texts
 	var own *Error
 	if errors.As(err, &own) {
 		return own
@@ -26,6 +25,21 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 	kind := errkind.Of(err)
 	e := &Error{Kind: kind, Unsure: changes && !kind.Final() && !errors.Is(err, memory.ErrUntried)}
 	e.Retry = e.retry()
+	e = m.describe(e, err, shown)
+	if errors.Is(err, context.Canceled) {
+		return e // the caller waits no longer
+	}
+	switch kind {
+	case errkind.Unknown, errkind.Corrupt, errkind.Rewritten, errkind.Denied, errkind.Unauthenticated:
+		m.opts.Logger.Warn("call failed", "kind", kind.String(), "err", err)
+	}
+	return e
+}
+
+// describe gives e the text and the conflict of an error about a path, as it is shown. A budget that is used
+// up has an *Error of its own.
+func (m *Memory) describe(e *Error, err error, shown string) *Error {
+	t := m.opts.Texts
 	var loss *session.LostError
 	var held *session.HeldError
 	var secret *memory.SecretsError
@@ -62,12 +76,6 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 		e.text = t.say(refusedRequest, clip(err.Error(), maxReason))
 	default:
 		e.text = t.ofKind(e, shown)
-	}
-	if errors.Is(err, context.Canceled) {
-		return e // no caller waits for it any longer
-	}
-	if kind == errkind.Unknown || kind == errkind.Corrupt || kind == errkind.Rewritten || kind == errkind.Denied || kind == errkind.Unauthenticated {
-		m.opts.Logger.Warn("call failed", "kind", kind.String(), "err", err)
 	}
 	return e
 }

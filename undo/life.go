@@ -153,34 +153,55 @@ type clash struct {
 func undo(head *versionlog.Version, runs []stretch, text func(*present) ([]byte, error)) (*present, *clash, error) {
 	now := presentOf(head)
 	for _, r := range runs {
-		if r.after.Redacted() || r.before != nil && r.before.Redacted() {
-			if now == nil && (r.before == nil || !r.before.Live()) { // nothing was there before, nor is now
-				continue
-			}
-			if r.before != nil && r.before.Redacted() {
-				return now, &clash{r, whyErasedBefore}, nil
-			}
-			return now, &clash{r, whyErasedMade}, nil
+		left, why, err := r.takenFrom(now, text)
+		if why != "" || err != nil {
+			return left, &clash{r, why}, err
 		}
-		was, made := presentOf(r.before), presentOf(r.after)
-		switch {
-		case was == nil && made == nil:
-		case was == nil && now == nil, was != nil && made != nil && now == nil: // removed since
-		case was == nil && now.digest != made.digest:
-			return now, &clash{r, whyMade}, nil
-		case was == nil:
-			now = nil
-		case made == nil && now == nil:
-			now = was
-		case made == nil: // made again since
-		default:
-			why, err := now.takeBack(was, made, text)
-			if why != "" || err != nil {
-				return now, &clash{r, why}, err
-			}
-		}
+		now = left
 	}
 	return now, nil, nil
+}
+
+// takenFrom returns what is left of a memory once the run is taken back, nil for nothing. If it cannot be
+// taken back, why is the reason.
+func (r stretch) takenFrom(now *present, text func(*present) ([]byte, error)) (left *present, why string, err error) {
+	if r.isErased() {
+		return now, r.whyErased(now), nil
+	}
+	was, made := presentOf(r.before), presentOf(r.after)
+	switch {
+	case was == nil && made == nil:
+		return now, "", nil
+	case now == nil && (was == nil || made != nil): // removed since
+		return nil, "", nil
+	case was == nil && now.digest != made.digest:
+		return now, whyMade, nil
+	case was == nil:
+		return nil, "", nil
+	case made == nil && now == nil:
+		return was, "", nil
+	case made == nil: // made again since
+		return now, "", nil
+	}
+	why, err = now.takeBack(was, made, text)
+	return now, why, err
+}
+
+// isErased reports whether a version at an end of the run was erased.
+func (r stretch) isErased() bool {
+	return r.after.Redacted() || r.before != nil && r.before.Redacted()
+}
+
+// whyErased returns the reason why an erased run cannot be taken back. The result is "" if the path had
+// nothing before the run, and has nothing now.
+func (r stretch) whyErased(now *present) string {
+	switch {
+	case now == nil && (r.before == nil || !r.before.Live()):
+		return ""
+	case r.before != nil && r.before.Redacted():
+		return whyErasedBefore
+	}
+	return whyErasedMade
 }
 
 // takeBack takes back the change of a memory from was to made; why says why that is not

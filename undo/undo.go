@@ -99,50 +99,12 @@ func PlanUndo(ctx context.Context, s *memory.Store, session string, since uint64
 
 // lives returns the life of each memory that the session has changed, by id.
 func lives(ctx context.Context, s *memory.Store, u *Undo) (map[string]*life, error) {
-	lives := map[string]*life{}
-	first, known := uint64(0), false
-	for c, err := range s.CommitsBefore(ctx, u.Tip+1, versionlog.Filter{Session: u.Session}) {
-		if err != nil {
-			return nil, err
-		}
-		if known = true; c.Seq <= u.Since {
-			break
-		}
-		first = c.Seq
-		for i := range c.Versions {
-			lives[c.Versions[i].MemoryID] = &life{}
-		}
+	lives, first, err := changedBy(ctx, s, u)
+	if err != nil || len(lives) == 0 {
+		return nil, err
 	}
-	if !known || u.Session == "" {
-		return nil, unknownSession(ctx, s, u.Session)
-	}
-	if first == 0 {
-		return nil, nil
-	}
-	gone := map[string][]*life{} // by path: what was deleted there, and may be back
-	for c, err := range s.Commits(ctx, first-1) {
-		if err != nil {
-			return nil, err
-		}
-		if c.Seq > u.Tip {
-			break
-		}
-		note := noteOf(c)
-		for i := range c.Versions {
-			v := &c.Versions[i]
-			l := lives[v.MemoryID]
-			if l != nil {
-				l.add(v, note)
-			}
-			switch {
-			case l != nil && v.Op == versionlog.OpDeleted:
-				gone[v.Path] = append(gone[v.Path], l)
-			case note != nil && v.Op == versionlog.OpModified:
-				for _, other := range gone[v.Path] {
-					other.fill(c, note, v.Path, l)
-				}
-			}
-		}
+	if err := follow(ctx, s, lives, first, u.Tip); err != nil {
+		return nil, err
 	}
 	for id, l := range lives {
 		if len(l.versions) == 0 {
@@ -161,6 +123,60 @@ func lives(ctx context.Context, s *memory.Store, u *Undo) (map[string]*life, err
 		}
 	}
 	return lives, nil
+}
+
+// changedBy returns an empty life for each memory that the session has changed, by id, and the number of
+// the session's first commit after u.Since.
+func changedBy(ctx context.Context, s *memory.Store, u *Undo) (lives map[string]*life, first uint64, err error) {
+	lives = map[string]*life{}
+	known := false
+	for c, err := range s.CommitsBefore(ctx, u.Tip+1, versionlog.Filter{Session: u.Session}) {
+		if err != nil {
+			return nil, 0, err
+		}
+		if known = true; c.Seq <= u.Since {
+			break
+		}
+		first = c.Seq
+		for i := range c.Versions {
+			lives[c.Versions[i].MemoryID] = &life{}
+		}
+	}
+	if !known || u.Session == "" {
+		return nil, 0, unknownSession(ctx, s, u.Session)
+	}
+	return lives, first, nil
+}
+
+// follow adds to the lives their versions in the commits from first to tip. A memory that was deleted also
+// gets the versions that an undo made at its path.
+func follow(ctx context.Context, s *memory.Store, lives map[string]*life, first, tip uint64) error {
+	deleted := map[string][]*life{} // by path
+	for c, err := range s.Commits(ctx, first-1) {
+		if err != nil {
+			return err
+		}
+		if c.Seq > tip {
+			break
+		}
+		note := noteOf(c)
+		for i := range c.Versions {
+			v := &c.Versions[i]
+			l := lives[v.MemoryID]
+			if l != nil {
+				l.add(v, note)
+			}
+			switch {
+			case l != nil && v.Op == versionlog.OpDeleted:
+				deleted[v.Path] = append(deleted[v.Path], l)
+			case note != nil && v.Op == versionlog.OpModified:
+				for _, other := range deleted[v.Path] {
+					other.fill(c, note, v.Path, l)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // undoing is an Undo in the making.
@@ -247,28 +263,10 @@ func (p *undoing) text(ctx context.Context, side *present) ([]byte, error) {
 // again.
 func (p *undoing) arrange(ctx context.Context) error {
 	for again := true; again; {
-		p.want = map[string]*Target{}
-		for _, b := range p.backs {
-			b.merged = false
-			switch {
-			case b.clash != nil || b.stuck:
-			case b.moves():
-				p.want[b.head().Path] = nil
-			case b.head() != nil:
-				p.want[b.to.path] = b.to.target(b.newest())
-			}
-		}
-		again = false
-		for _, b := range p.backs {
-			if b.clash != nil || b.stuck || b.to == nil || b.head() != nil && !b.moves() {
-				continue
-			}
-			if err := p.place(ctx, b); err != nil {
-				return err
-			}
-			if again = b.stuck && b.head() != nil; again {
-				break
-			}
+		p.wantStaying()
+		var err error
+		if again, err = p.placeMoving(ctx); err != nil {
+			return err
 		}
 	}
 	for _, b := range p.backs {
@@ -279,6 +277,39 @@ func (p *undoing) arrange(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// wantStaying starts the decision: memories that stay at their paths get their targets, and the paths that
+// other memories leave get none.
+func (p *undoing) wantStaying() {
+	p.want = map[string]*Target{}
+	for _, b := range p.backs {
+		b.merged = false
+		switch {
+		case b.clash != nil || b.stuck:
+		case b.moves():
+			p.want[b.head().Path] = nil
+		case b.head() != nil:
+			p.want[b.to.path] = b.to.target(b.newest())
+		}
+	}
+}
+
+// placeMoving places the memories that need another path. It stops and returns again if one of them must
+// stay where it is.
+func (p *undoing) placeMoving(ctx context.Context) (again bool, err error) {
+	for _, b := range p.backs {
+		if b.clash != nil || b.stuck || b.to == nil || b.head() != nil && !b.moves() {
+			continue
+		}
+		if err := p.place(ctx, b); err != nil {
+			return false, err
+		}
+		if b.stuck && b.head() != nil {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // place gives a memory the path that it is to have, if nothing else stays there.

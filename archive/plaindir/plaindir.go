@@ -72,24 +72,8 @@ func write(ctx context.Context, st *memory.Store, root *os.Root, opts *Options) 
 		}
 		heads = append(heads, v)
 	}
-	var dirs []versionlog.Version
-	for i, v := range heads {
-		if v.IsDir() {
-			dirs = append(dirs, v)
-		}
-		switch err := writeOne(ctx, st, root, v, opts.Convert); {
-		case err == nil && !v.IsDir():
-			n++
-		case err != nil && opts.KeepGoing && (errors.Is(err, cas.ErrNotFound) || errors.Is(err, cas.ErrCorrupt)):
-			if opts.Lost != nil {
-				opts.Lost(v)
-			}
-		case err != nil:
-			return n, err
-		}
-		if opts.Progress != nil {
-			opts.Progress("files", i+1, len(heads))
-		}
+	if n, err = writeHeads(ctx, st, root, heads, opts); err != nil {
+		return n, err
 	}
 	if opts.Rest != nil {
 		files, err := opts.Rest()
@@ -102,9 +86,33 @@ func write(ctx context.Context, st *memory.Store, root *os.Root, opts *Options) 
 			}
 		}
 	}
-	for i := len(dirs) - 1; i >= 0; i-- { // once all that is in them is written
-		if err := root.Chtimes(nameOf(dirs[i].Path), time.Time{}, dirs[i].Time); err != nil {
+	for _, v := range slices.Backward(heads) { // a file that is written later would change the time
+		if !v.IsDir() {
+			continue
+		}
+		if err := root.Chtimes(nameOf(v.Path), time.Time{}, v.Time); err != nil {
 			return n, err
+		}
+	}
+	return n, nil
+}
+
+// writeHeads writes the memories and makes the directories of a store. It returns how many memories it has
+// written. Whether a lost content is an error depends on the options.
+func writeHeads(ctx context.Context, st *memory.Store, root *os.Root, heads []versionlog.Version, opts *Options) (n int, err error) {
+	for i, v := range heads {
+		switch err := writeOne(ctx, st, root, v, opts.Convert); {
+		case err == nil && !v.IsDir():
+			n++
+		case err != nil && opts.KeepGoing && (errors.Is(err, cas.ErrNotFound) || errors.Is(err, cas.ErrCorrupt)):
+			if opts.Lost != nil {
+				opts.Lost(v)
+			}
+		case err != nil:
+			return n, err
+		}
+		if opts.Progress != nil {
+			opts.Progress("files", i+1, len(heads))
 		}
 	}
 	return n, nil
