@@ -60,11 +60,11 @@ func New(m *tools.Memory, opts *Options) *Provider {
 	return p
 }
 
-// Close returns when no call works any more, not even one that was answered without. No other
-// method may be called after.
+// Close returns when all calls have ended, also those that were answered without their
+// work. No other method may be called after.
 func (p *Provider) Close() { p.calls.Wait() }
 
-// about is what the Provider says of itself.
+// about describes the Provider.
 func (p *Provider) about() About {
 	a := About{Name: "mneme", Version: p.opts.Version, Kind: "lexical", Capabilities: []string{"recall"}}
 	if p.takes() != nil {
@@ -162,7 +162,7 @@ type call struct {
 	done bool
 }
 
-// isLate notes that the call is answered without what its work returns.
+// isLate notes that the call is answered without the result of its work.
 func (c *call) isLate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
