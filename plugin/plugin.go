@@ -1,10 +1,10 @@
 // Package plugin is the memory of a host that calls it between turns: Recall, Remember and
 // Health, with structured data only. Each answers within its deadline, whatever is wrong: with
 // less, and with the reason. It has no errors, and it never returns text that is meant to be an
-// instruction: what to put into a prompt, and how, the host decides.
+// instruction: the host decides which texts to put into a prompt, and how.
 //
-// How a call is kept within its deadline is explained at within, what becomes of a turn at
-// Remember. Nothing here logs what a memory holds, or what is asked about it.
+// The comment of within explains how a call is kept within its deadline, and that of Remember
+// the life of a turn. Nothing here logs the content of a memory, or the text of a request.
 package plugin
 
 import (

@@ -150,9 +150,9 @@ func (l located) path() string {
 
 func (l located) isDir() bool { return l.head == nil || strings.HasSuffix(l.head.Path(), "/") }
 
-// find returns what is at and below a path, "" is everything, in the order of the stores and
-// of the paths in them: what is behind the path after, if that is not "", and what is behind
-// all that is in it, if it ends in a slash.
+// find returns everything at and below a path ("" is everything), in the order of the
+// stores and of the paths in them. If after is not "", it returns only paths after that
+// one. If after ends in a slash, it also skips everything in that directory.
 func (m *Memory) find(ctx context.Context, path, after string) (*address, []located, *Error) {
 	under, e := m.address(ctx, cmp.Or(path, Root))
 	if e != nil {
