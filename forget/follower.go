@@ -82,7 +82,7 @@ func NewFollower(opts *FollowerOptions) *Follower {
 // Start begins to clear memory.
 func (f *Follower) Start() { f.work.Go(f.run) }
 
-// Close ends what the follower does, and returns when that has ended.
+// Close ends the work of the follower, and returns when it has ended.
 func (f *Follower) Close() {
 	f.end()
 	f.work.Wait()
@@ -98,7 +98,7 @@ func (f *Follower) IsRecent() bool { return time.Since(time.Unix(0, f.heard.Load
 // Cleared returns when memory was cleared last; long ago: never.
 func (f *Follower) Cleared() time.Time { return time.Unix(0, f.cleared.Load()) }
 
-// tell has memory cleared.
+// tell starts the clearing of memory.
 func (f *Follower) tell(st *memory.Store) {
 	f.mu.Lock()
 	f.erased[st.Info().ID] = st

@@ -13,10 +13,11 @@ import (
 	"mneme/versionlog"
 )
 
-// EraseKept erases what a machine keeps of versions beside log and contents: the kept conflicts of all
-// redacted versions of the store, with those in which the request finds something, and what killed mounts
-// have left. It names scratch files of running mounts in which the request finds something. It returns how
-// much it has found, and what has become of each place. An error says that it could not read the history.
+// EraseKept erases the copies of versions that a machine keeps apart from log and contents: the kept
+// conflicts of all redacted versions of the store, with those in which the request finds something, and
+// the writes that killed mounts have left. It names scratch files of running mounts in which the
+// request finds something. It returns how much it has found, and the outcome for each place. An error
+// says that it could not read the history.
 func EraseKept(ctx context.Context, m *Machine, st *memory.Store, r *Request) (n int, places []versionlog.Purged, err error) {
 	versions, err := st.RedactedVersions(ctx) // also those of redactions that were cut off here
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"mneme/versionlog"
 )
 
-// Machine is what a machine keeps of the stores of a library, beside log and contents.
+// Machine has the copies of a library's stores that a machine keeps apart from log and
+// contents.
 type Machine struct {
 	Conflicts    func(storeID string) *conflict.Store                              // in whose directory mounts have their spools
 	Importing    func(storeID string) (bool, error)                                // reports whether an import has begun and not ended

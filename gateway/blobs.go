@@ -12,8 +12,8 @@ import (
 	"mneme/gateway/wire"
 )
 
-// Blobs are the blobs of a store on the server. Those that many ask for one by one come
-// together: while maxGets requests are under way, what is asked for waits for the next.
+// Blobs are the blobs of a store on the server. Single reads by many callers are batched:
+// while maxGets requests are under way, further reads wait for the next one.
 type Blobs struct {
 	client  *client
 	storeID string
@@ -73,7 +73,7 @@ func (b *Blobs) join(d cas.Digest) *get {
 	return g
 }
 
-// take returns what the next request asks for; nil ends the caller.
+// take returns the gets for the next request; nil ends the caller.
 func (b *Blobs) take() []*get {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -111,8 +111,8 @@ func newRenewing(make func() *http.Transport) *renewing {
 	return t
 }
 
-// renew leaves the transport to its requests. It makes no connection for others any more, and so
-// closes each that becomes idle.
+// renew leaves the transport to its requests. It makes no further connections, and closes
+// each that becomes idle.
 func (t *renewing) renew() { t.now.Swap(t.make()).CloseIdleConnections() }
 
 // RoundTrip is part of http.RoundTripper.
@@ -280,7 +280,7 @@ func (c *client) unaccepted(r *request, token string, err error) error {
 	return &failure{err}
 }
 
-// refusal is the error that an answer tells.
+// refusal is the error in an answer.
 func refusal(r *request, answer *http.Response) error {
 	if kind, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";"); kind == wire.TypeError {
 		body, err := io.ReadAll(io.LimitReader(answer.Body, mostOf(r)))

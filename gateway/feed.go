@@ -102,7 +102,7 @@ func (f *feed) forget() {
 
 // addLocked keeps a commit, if it follows the last one.
 func (f *feed) addLocked(c recorded) {
-	if c.Erases() { // what is kept is not what the history is now
+	if c.Erases() { // the kept commits are not of the current history
 		f.recent = nil
 		return
 	}
@@ -192,7 +192,7 @@ func (f *feed) poll() {
 	}
 }
 
-// begin returns what the next request of the poll asks for.
+// begin returns the sequence number after which the next request of the poll asks.
 func (f *feed) begin() (ctx context.Context, after uint64, on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -214,7 +214,7 @@ func (f *feed) begin() (ctx context.Context, after uint64, on bool) {
 	return ctx, f.after, true
 }
 
-// end tells those who wait what came of a request.
+// end reports the result of a request to the waiters.
 func (f *feed) end(ctx context.Context, commits []recorded, err error) (on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,8 +12,9 @@ import (
 	"mneme/versionlog"
 )
 
-// Open returns the log of the server at a URL, which Parse takes. It asks the server what it
-// can do, and what the credential is. Errors: ErrUnavailable, ErrCredential, ErrProtocol.
+// Open returns the log of the server at a URL, which Parse takes. It asks the server for
+// its capabilities, and about the credential. Errors: ErrUnavailable, ErrCredential,
+// ErrProtocol.
 func Open(ctx context.Context, rawURL string, opts *Options) (*Log, error) {
 	if opts == nil {
 		opts = &Options{}

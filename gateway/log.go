@@ -28,7 +28,7 @@ type Log struct {
 
 var _ versionlog.Log = (*Log)(nil)
 
-// Capabilities has MaxContent, Next and what the server can do.
+// Capabilities has MaxContent, Next and the capabilities of the server.
 func (l *Log) Capabilities() versionlog.Capabilities { return l.can }
 
 // Close ends the connections.

@@ -41,7 +41,7 @@ func (f *refused) mayTry(secret string) error {
 	return nil
 }
 
-// tried notes what came of a request with a credential.
+// tried notes the result of a request with a credential.
 func (f *refused) tried(secret string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

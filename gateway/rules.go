@@ -81,7 +81,7 @@ func (r rules) commit(storeID string, c *versionlog.Commit) error {
 	return nil
 }
 
-// conflict returns an ErrProtocol for a conflict with what can be no version.
+// conflict returns an ErrProtocol for a conflict with an invalid version.
 func (r rules) conflict(c *versionlog.ConflictError) error {
 	for _, one := range c.Conflicts {
 		if one.Head == nil {

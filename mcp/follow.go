@@ -12,7 +12,7 @@ import (
 	"mneme/errkind"
 )
 
-// maxSubscriptions bounds the resources that one client hears of.
+// maxSubscriptions bounds the resources that one client may subscribe to.
 const maxSubscriptions = 1000
 
 // watcher notifies clients of changes of resources that they have subscribed to. A store is
@@ -47,7 +47,7 @@ func newWatcher(f *face, log *slog.Logger, tell func(uri string)) *watcher {
 	return &watcher{face: f, follow: f.Follow, tell: tell, log: log, clients: map[*sdk.ServerSession]map[string]int{}, stores: map[string]*followed{}}
 }
 
-// subscribe lets a client hear of a resource from now on.
+// subscribe sends a client notices of a resource from now on.
 func (w *watcher) subscribe(ctx context.Context, r *sdk.SubscribeRequest) error {
 	uri := r.Params.URI
 	if err := w.exists(ctx, uri); err != nil {
@@ -183,7 +183,7 @@ func (w *watcher) followLocked(slug string) *followed {
 // hearAgain is how long a store is left alone that cannot be followed.
 const hearAgain = 5 * time.Second
 
-// hear notes what commits of a store change, until ctx ends.
+// hear notes the resources that commits of a store change, until ctx ends.
 func (w *watcher) hear(ctx context.Context, s *followed) {
 	began := sync.OnceFunc(func() { close(s.began) })
 	for first := true; ; first = false {

@@ -82,8 +82,8 @@ func serverOf(r *http.Request) *sdk.Server {
 	return r.Context().Value(serverKey{}).(*Server).sdk
 }
 
-// ServeHTTP answers what is no request of the protocol, or too much, and gives the rest to the
-// SDK.
+// ServeHTTP itself answers requests that are not of the protocol, or too many, and passes
+// the others to the SDK.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	patient := &patientWriter{ResponseWriter: w, most: h.Patience}
 	defer patient.end()
@@ -143,7 +143,7 @@ type place struct {
 	isListening bool
 }
 
-// take takes a place among those at work, if there is one.
+// take takes a place among those at work, if one is free.
 func (p *place) take() bool {
 	if !p.working.take(p.Requests) {
 		return false
@@ -155,7 +155,7 @@ func (p *place) take() bool {
 	return true
 }
 
-// listen changes it for one among those that listen, if there is one.
+// listen changes it for one among those that listen, if one is free.
 func (p *place) listen() bool {
 	if !p.server.listening.take(p.Listening) {
 		return false
@@ -259,8 +259,8 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, jsonrpc.
 	return body, msg, nil
 }
 
-// noServer answers a request for which there is no server. It does not tell what there is for
-// others: an error of kind errkind.NotFound must not, either.
+// noServer answers a request that has no server. It does not reveal stores of other
+// callers: an error of kind errkind.NotFound must not, either.
 func (h *handler) noServer(w http.ResponseWriter, err error) {
 	switch kind := errkind.Of(err); {
 	case kind.Retryable():
@@ -277,7 +277,7 @@ func (h *handler) noServer(w http.ResponseWriter, err error) {
 	reject(w, http.StatusNotFound, &refusal{code: jsonrpc.CodeInvalidRequest, text: text})
 }
 
-// busy answers a request for which there is no room now.
+// busy answers a request for which no room is left now.
 func busy(w http.ResponseWriter, id json.RawMessage) {
 	w.Header().Set("Retry-After", "1")
 	reject(w, http.StatusServiceUnavailable, &refusal{id: id, code: codeBusy, text: "too much is under way; trying again later can help"})

@@ -69,7 +69,7 @@ type conn struct {
 	written chan struct{} // closed when nothing is written any more
 }
 
-// connState is what a conn's lock guards.
+// connState is the state that a conn's lock guards.
 type connState struct {
 	working   map[jsonrpc.ID]int  // requests of the client, with their bytes
 	held      int                 // the sum of these
@@ -162,7 +162,7 @@ func (c *conn) end() {
 	_ = c.in.Close()
 }
 
-// change changes what c.mu guards.
+// change changes the state that c.mu guards.
 func (c *conn) change(do func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -261,7 +261,7 @@ func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	return c.send(ctx, line, answered)
 }
 
-// noteAsked notes a request of the server, or that it wants no answer any more.
+// noteAsked notes a request of the server, or that it no longer wants an answer.
 func (c *conn) noteAsked(r *jsonrpc.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -375,7 +375,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// drain returns when what is queued is written, or the client is gone or has not taken it in
+// drain returns when the queue is written, or the client is gone or has not taken it in
 // time. The output is closed then. Its error is that the output takes nothing.
 func (c *conn) drain() error {
 	timer := time.AfterFunc(endGrace, func() { _ = c.out.Close() })

@@ -1,10 +1,10 @@
 // Package plugin is the memory of a host that calls it between turns: Recall, Remember and
 // Health, with structured data only. Each answers within its deadline, whatever is wrong: with
 // less, and with the reason. It has no errors, and it never returns text that is meant to be an
-// instruction: what to put into a prompt, and how, the host decides.
+// instruction: the host decides which texts to put into a prompt, and how.
 //
-// How a call is kept within its deadline is explained at within, what becomes of a turn at
-// Remember. Nothing here logs what a memory holds, or what is asked about it.
+// The comment of within explains how a call is kept within its deadline, and that of Remember
+// the life of a turn. Nothing here logs the content of a memory, or the text of a request.
 package plugin
 
 import (
@@ -60,11 +60,11 @@ func New(m *tools.Memory, opts *Options) *Provider {
 	return p
 }
 
-// Close returns when no call works any more, not even one that was answered without. No other
-// method may be called after.
+// Close returns when all calls have ended, also those that were answered without their
+// work. No other method may be called after.
 func (p *Provider) Close() { p.calls.Wait() }
 
-// about is what the Provider says of itself.
+// about describes the Provider.
 func (p *Provider) about() About {
 	a := About{Name: "mneme", Version: p.opts.Version, Kind: "lexical", Capabilities: []string{"recall"}}
 	if p.takes() != nil {
@@ -162,7 +162,7 @@ type call struct {
 	done bool
 }
 
-// isLate notes that the call is answered without what its work returns.
+// isLate notes that the call is answered without the result of its work.
 func (c *call) isLate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,11 +11,11 @@ import (
 // maxTerms bounds how many different words of a query are searched for.
 const maxTerms = 128
 
-// query is what memories are searched for: the words of a text.
+// query is the words of a text, for which memories are searched.
 //
-// A word is a run of letters, their marks and digits, in NFKC and lower case. Of scripts that do
-// not put spaces between words, each character and each pair of neighbours is one. Nothing is
-// known of stems, of other spellings or of meanings.
+// A word is a run of letters, their marks and digits, in NFKC and lower case. In scripts
+// without spaces between words, each character and each pair of neighbours is a word.
+// Nothing is known of stems, of other spellings or of meanings.
 type query struct {
 	terms map[string]uint8 // index of each
 	words []string

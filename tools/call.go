@@ -22,8 +22,8 @@ var run = map[string]func(*Memory, context.Context, *request) (Result, error){
 	"rename":      (*Memory).rename,
 }
 
-// Call does one call of the memory tool: input is its JSON. It never fails: what goes wrong is
-// a Result that says so. Each call takes one out of the budget, whatever becomes of it.
+// Call does one call of the memory tool: input is its JSON. It never fails: an error is a
+// Result that describes it. Each call takes one out of the budget, whatever its result.
 func (m *Memory) Call(ctx context.Context, input json.RawMessage) Result {
 	return m.call(ctx, input, nil)
 }
@@ -71,7 +71,8 @@ func (m *Memory) call(ctx context.Context, input json.RawMessage, agreed map[str
 	return result
 }
 
-// gone is the error of a call about a path of a store that is not there any more; nil: it is.
+// gone is the error of a call about a path of a store that no longer exists; nil: it
+// exists.
 func (m *Memory) gone(ctx context.Context, path string) *Error {
 	for _, p := range m.places {
 		if !strings.HasPrefix(path+"/", p.top+"/") && strings.TrimSuffix(path, "/") != Root {

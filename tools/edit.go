@@ -46,14 +46,15 @@ func isStale(seen session.Seen) bool {
 	return known != nil && (seen.Version == nil || seen.Known.Stale(memory.NewHead(seen.Version)))
 }
 
-// knownText returns what the session has seen of the file; false when that cannot be read.
+// knownText returns the text of the file that the session has seen; false when that cannot
+// be read.
 func (a *address) knownText(ctx context.Context, seen session.Seen) (string, bool) {
 	data, err := a.Store.ContentOf(ctx, seen.Known.Head())
 	return string(data), err == nil
 }
 
-// onNewest returns what an edit of the text that the session has seen makes of the newest
-// one: the two merged if the Memory merges, and else a *staleEdit.
+// onNewest applies an edit of the text that the session has seen to the newest one: it
+// merges the two if the Memory merges, and otherwise returns a *staleEdit.
 func (m *Memory) onNewest(seen session.Seen, known, yours string) ([]byte, error) {
 	head := memory.NewHead(seen.Version)
 	if m.opts.Merge && head != nil {
@@ -92,7 +93,7 @@ func (m *Memory) nothingThere(ctx context.Context, a *address, seen session.Seen
 	return failed(errkind.NotFound, m.opts.Texts.say(absent, a.shown))
 }
 
-// replacement is what a str_replace has done.
+// replacement is the result of a str_replace.
 type replacement struct {
 	text  string // all of the file
 	first int    // the line at which it begins, from 0 on
@@ -195,7 +196,7 @@ func replacedAt(text string, place int, old, with string) replacement {
 	}
 }
 
-// snippet shows what a replacement has made, with two lines before and behind.
+// snippet shows the replaced text, with two lines before and after.
 func (m *Memory) snippet(r replacement) string {
 	last := r.first + 2
 	if m.opts.Texts == Documentation {

@@ -116,7 +116,7 @@ func (p *place) madeAll(versions []versionlog.Version) []Made {
 	return all
 }
 
-// moveTries is how often a rename is tried while other sessions change what is moved.
+// moveTries is how often a rename is tried while other sessions change the moved files.
 const moveTries = 3
 
 // rename moves a file or directory to a path at which nothing is.
@@ -199,7 +199,7 @@ func (m *Memory) toRename(ctx context.Context, r *request) (from, to *address, e
 	return from, to, nil
 }
 
-// removeAll deletes what is at an address, and returns the versions that say so.
+// removeAll deletes everything at an address, and returns the versions of the deletions.
 func (a *address) removeAll(ctx context.Context, opts *session.WriteOptions) ([]versionlog.Version, error) {
 	v, err := a.Session.Remove(ctx, a.path, opts)
 	switch {

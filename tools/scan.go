@@ -121,7 +121,7 @@ func (s *scan[T]) divide(all []located) (whole bool) {
 	return whole
 }
 
-// run looks through memories and takes what is found in their order. It returns why it has
+// run looks through memories and takes the results in their order. It returns why it has
 // ended early: "limit", "deadline" or "size"; "": it has not.
 func (s *scan[T]) run(ctx context.Context, all []located) (why string) {
 	whole := s.divide(all)
@@ -160,8 +160,8 @@ func (s *scan[T]) run(ctx context.Context, all []located) (why string) {
 	return ""
 }
 
-// takeBatch takes what was found in a batch, and reports whether more is wanted. ok is whether
-// its worker has come to an end.
+// takeBatch takes the results of a batch, and reports whether more are wanted. ok is
+// whether its worker has come to an end.
 func (s *scan[T]) takeBatch(i int, found []T, ok bool) (more bool) {
 	if !ok {
 		panic("a worker of a scan has panicked") // in a goroutine that its caller knows
@@ -187,7 +187,7 @@ func (s *scan[T]) takeRest(from int) {
 	}
 }
 
-// answer reads a batch and looks at what its memories hold.
+// answer reads a batch and looks at the contents of its memories.
 func (s *scan[T]) answer(ctx context.Context, i int) {
 	defer func() {
 		if caught := recover(); caught != nil {
@@ -209,7 +209,7 @@ func (s *scan[T]) answer(ctx context.Context, i int) {
 	}
 }
 
-// logPanic notes a panic without its value, which may hold what a memory holds.
+// logPanic logs a panic without its value, which may have text of a memory.
 func (m *Memory) logPanic(caught any) {
 	m.opts.Logger.Error("panic", "type", fmt.Sprintf("%T", caught), "stack", string(debug.Stack()))
 }

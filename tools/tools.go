@@ -1,7 +1,7 @@
 // Package tools has the operations of an agent without a shell on its memory: the six
-// commands of the tool memory_20250818, and beside them listing, search, history, comparison
-// and restoring. It knows no protocol but that of the commands: lines of JSON, MCP and HTTP
-// are faces over it.
+// commands of the tool memory_20250818, and also listing, search, history, comparison and
+// restoring. It knows no protocol but that of the commands: lines of JSON, MCP and HTTP are
+// faces over it.
 //
 // A Memory holds the rules: paths, texts, budgets. Package session protects sessions from
 // each other. Nothing here logs, counts or traces the content of a memory, or the text of a
@@ -43,7 +43,7 @@ type Place struct {
 	Session *session.Session // of the store; nil: it is only read
 }
 
-// Memory is what an agent sees of some stores. Its methods may be called at once from many
+// Memory is an agent's view of some stores. Its methods may be called at once from many
 // goroutines, and hold no lock while they wait for a store.
 type Memory struct {
 	opts   Options
@@ -61,7 +61,7 @@ type place struct {
 	resolved atomic.Pointer[resolvedConflict] // the last one; nil: none
 }
 
-// resolution is what a call of Resolve asks for.
+// resolution is the request of a call of Resolve.
 type resolution struct {
 	id        int
 	take      session.Take
@@ -69,7 +69,7 @@ type resolution struct {
 	ifVersion string
 }
 
-// resolvedConflict is a resolution and what came of it.
+// resolvedConflict is a resolution and its result.
 type resolvedConflict struct {
 	resolution
 	made Made
@@ -127,7 +127,7 @@ func (m *Memory) CallsLeft() (calls int, bounded bool) {
 // maxCalls is more calls than a budget has that bounds them.
 const maxCalls = 1 << 60
 
-// StoreInfo is what a Memory says of a store.
+// StoreInfo describes a store of a Memory.
 type StoreInfo struct {
 	Path     string // as the tool has it
 	ReadOnly bool

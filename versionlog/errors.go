@@ -36,15 +36,15 @@ var (
 	ErrRewritten = errkind.New(errkind.Rewritten, "acknowledged history is missing")
 	// ErrCorrupt says that the log's own data does not agree with itself.
 	ErrCorrupt = errkind.New(errkind.Corrupt, "log is corrupt")
-	// ErrUntried says, beside what else an error of Commit is, that the proposal was fresh and
-	// was not looked at, so that no commit of its key is in the history.
+	// ErrUntried says, in addition to another error of Commit, that the proposal was fresh and
+	// was not tried, so that no commit of its key is in the history.
 	ErrUntried = errors.New("not committed")
 )
 
 // untriedError is an error that is ErrUntried, too.
 type untriedError struct{ error }
 
-// Untried returns an error that is ErrUntried besides what err is.
+// Untried returns an error that is both ErrUntried and err.
 func Untried(err error) error { return untriedError{err} }
 
 // Unwrap returns the error itself.
@@ -53,7 +53,7 @@ func (e untriedError) Unwrap() error { return e.error }
 // Is makes it an ErrUntried.
 func (e untriedError) Is(target error) bool { return target == ErrUntried }
 
-// ConflictError says which expectations did not hold, and what is there.
+// ConflictError says which expectations did not hold, and has the current heads.
 type ConflictError struct {
 	StoreID   string     `json:"store_id"`
 	Conflicts []Conflict `json:"conflicts"` // at least one

@@ -255,7 +255,8 @@ func (s Store) After(c *Commit, imported bool) Store {
 	return s
 }
 
-// Told is what the commits of a history say of its store; zero before the first.
+// Told is the state of a store as the commits of its history record it; zero before the
+// first.
 type Told struct {
 	store   Store
 	commits uint64

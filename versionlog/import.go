@@ -10,12 +10,13 @@ import (
 // Import appends commits that were made elsewhere to the history of a store, as they
 // are: numbers, ids, times, keys, salts and digests stay. The commits are those of one
 // history, in order. One that the store has already is passed over, for one read, so an
-// import that failed can be repeated; it is best begun behind the tip. Several may
-// import the same history at once.
+// import that failed can be repeated; it is best started after the tip. Several may import
+// the same history at once.
 //
 // Every commit is held against the state that it is to follow, as Build does with a
-// proposal; quotas do not bound it. An archived store takes what was made before it was
-// archived, and what is made of archived ones. The caller stores the contents before.
+// proposal; quotas do not bound it. An archived store accepts commits that were made before
+// it was archived, and those that archived stores allow. The caller stores the contents
+// before.
 //
 // Errors: ErrRewritten when the store has another commit of that number, ErrInvalid when
 // a commit does not follow or does not verify, ErrArchived when it was made after the store

@@ -7,7 +7,7 @@ import (
 	"mneme/internal/plural"
 )
 
-// Policy is what a store asks of its writers, and how long it keeps versions that are no
+// Policy is a store's rules for its writers, and how long it keeps versions that are not
 // heads. The zero Policy asks nothing and keeps everything. A log keeps it; package memory
 // obeys it.
 type Policy struct {
@@ -39,7 +39,7 @@ type Retention struct {
 	KeepVersions int64 `json:"keep_versions,omitempty"`
 }
 
-// String returns what is kept, in words.
+// String describes the kept versions in words.
 func (r Retention) String() string {
 	var kept []string
 	if r.KeepVersions > 0 {

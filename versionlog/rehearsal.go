@@ -39,7 +39,7 @@ func (s Store) Before(first *Commit) Store {
 	return s.Clone()
 }
 
-// Store is what the commits have made of the store.
+// Store is the store as the commits have made it.
 func (r *Rehearsal) Store() Store { return r.store.Clone() }
 
 // Tip is the end of the history so far.
@@ -133,7 +133,7 @@ func (r *Rehearsal) set(path string, head *Version) {
 	}
 }
 
-// place is what lives at a name, and below it.
+// place is the memory or directory at a name, and everything below it.
 type place struct {
 	memory, dir *Version // nil: none
 	names       map[string]*place

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// State is what a store held right after one commit: the past as it was, which never
-// changes. Methods mean what those of Log do, may be called at once from many
+// State is the content of a store right after one commit: the past as it was, which never
+// changes. Methods have the meaning of those of Log, may be called at once from many
 // goroutines, and work as long as the log is open.
 type State interface {
 	// Head returns the version that lived at a path. ErrNotFound.

@@ -73,7 +73,7 @@ func isDir(path string) bool { return strings.HasSuffix(path, "/") }
 // Redacted reports whether path, content, size and salt of v were erased.
 func (v *Version) Redacted() bool { return v.Path == "" }
 
-// Erase takes from v what a redaction erases.
+// Erase removes the fields from v that a redaction erases.
 func (v *Version) Erase() {
 	v.Path, v.From, v.Spelling, v.Digest, v.Size = "", "", "", Digest{}, 0
 }
@@ -118,9 +118,9 @@ func (c *Commit) IsEvent(kind EventKind) bool { return c.Event != nil && c.Event
 // package reads. docs/FORMAT.md describes it.
 const RecordFormat = 2
 
-// Event is what a control commit records instead of versions: something that happened
-// to the store as a whole. It has a sequence number and stands in the digest chain like
-// any commit, so that a copy of the history has it too.
+// Event is recorded by a control commit instead of versions: something that happened to the
+// store as a whole. It has a sequence number and is in the digest chain like any commit, so
+// that a copy of the history has it too.
 type Event struct {
 	Kind EventKind
 	// Fields are what became of it, by name: see the kinds. Values are text; numbers are
@@ -128,7 +128,7 @@ type Event struct {
 	Fields map[string]string
 }
 
-// EventKind is what happened to a store.
+// EventKind is the kind of an event.
 type EventKind string
 
 // The kinds of events, with their fields.
@@ -166,7 +166,7 @@ type Seal struct {
 // Salt is 128 random bits.
 type Salt [16]byte
 
-// Proposal is what a caller asks Commit to append.
+// Proposal is the change that a caller asks Commit to append.
 type Proposal struct {
 	// Key makes the commit idempotent: unique to this one intent, 1 to 128
 	// bytes, see NewKey.

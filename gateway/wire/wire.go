@@ -88,7 +88,7 @@ const (
 	AliveTime = 10 * time.Second
 )
 
-// Hello is what a client learns first.
+// Hello is the server's first answer to a client.
 type Hello struct {
 	Protocol       int  `json:"protocol"`
 	MaxContent     int  `json:"max_content"` // of a content that may ride with a commit, at most MaxContent
@@ -101,7 +101,8 @@ type Hello struct {
 	Caller *Caller `json:"caller,omitempty"` // nil: the server does not say
 }
 
-// Caller is what a credential is, and what it allows. Rights are none, read, write and admin.
+// Caller is the identity and the rights of a credential. Rights are none, read, write and
+// admin.
 type Caller struct {
 	Key        string            `json:"key"`               // id of the key that it is, or was made with
 	Session    string            `json:"session,omitempty"` // of a token; "": that which a commit says
