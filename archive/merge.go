@@ -30,7 +30,7 @@ type merger struct {
 	session string          // of the conflicts
 	message string
 	there   map[string]versionlog.Version // what was live when the merge began, by path
-	batch   []memory.Change               // of what the store has not
+	batch   []memory.Change               // for memories that the store does not have
 	heads   []versionlog.Version
 	bytes   int64
 }

@@ -103,6 +103,17 @@ func All() []Kind {
 // New returns an error to compare with, of a kind.
 func New(k Kind, text string) error { return &sentinel{k, text} }
 
+// Wrap returns err, with its text, as an error of a kind.
+func Wrap(k Kind, err error) error { return wrapped{k, err} }
+
+type wrapped struct {
+	kind Kind
+	error
+}
+
+func (w wrapped) Kind() Kind    { return w.kind }
+func (w wrapped) Unwrap() error { return w.error }
+
 type sentinel struct {
 	kind Kind
 	text string

@@ -11,7 +11,7 @@ import (
 
 // Receipt says what was erased, where, and what is left.
 type Receipt struct {
-	Type      string    `json:"type"` // "redaction", or "retention" of what a rule let go of
+	Type      string    `json:"type"` // "redaction", or "retention" for versions that expired by a rule
 	Store     string    `json:"store"`
 	Reason    string    `json:"reason"`
 	Time      time.Time `json:"time"`

@@ -20,9 +20,10 @@ type Expired struct {
 	Bytes    int64    // of those contents
 }
 
-// FindExpired returns the versions that the store's rule lets go of at a time. A version that
-// was replaced less than grace ago stays whatever the rule says, for what programs have
-// open is based on such ones. Progress is called with how many commits were looked at.
+// FindExpired returns the versions that the store's rule lets go of at a time. A version
+// that was replaced less than grace ago stays whatever the rule says, since files that
+// programs have open are based on such versions. Progress is called with the number of
+// commits that were read.
 func FindExpired(ctx context.Context, st *memory.Store, now time.Time, grace time.Duration, progress func(done, total int)) (*Expired, error) {
 	found := &Expired{Rule: st.Info().Policy.Retention}
 	if found.Rule == (versionlog.Retention{}) {
@@ -133,10 +134,11 @@ func keeps(rule versionlog.Retention, newer int, since time.Duration) bool {
 		rule.KeepDays > 0 && int64(since/day) < rule.KeepDays
 }
 
-// LetGo erases what FindExpired has found, as Redact does, by events that name the rule. Versions that were
-// erased meanwhile are passed over. What was begun, and the rule still lets go of, is finished. Kept conflicts of
-// these versions stay until they expire. Progress is called with how many versions are erased. The
-// receipt says what was erased, also beside an error.
+// LetGo erases the versions that FindExpired has found, as Redact does, by events that name the rule.
+// Versions that were erased meanwhile are skipped. An erasure that was begun is finished if the rule still
+// lets go of its versions. Kept conflicts of these versions stay until they expire. Progress is called
+// with the number of erased versions. The receipt lists the erased versions, also with an error.
+//
 // Errors: those of Redact; versionlog.ErrInvalid where the store has another rule now.
 func LetGo(ctx context.Context, st *memory.Store, e *Expired, progress func(done, total int)) (*Receipt, error) {
 	event := func(ids ...string) *versionlog.Event { return versionlog.RetentionApplied(e.Rule, ids...) }

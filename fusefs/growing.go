@@ -11,14 +11,15 @@ import (
 // a while, and now and then while it goes on. Nobody hears of an error: what could not
 // be committed stays as it is, for the next try, or the close.
 
-// patience is how long appended bytes wait for a close.
+// patience is how long appended bytes wait for a close, and temporary files for a rename.
 type patience struct {
-	idle    time.Duration // since the newest
-	growing time.Duration // since the oldest
+	idle      time.Duration // since the newest
+	growing   time.Duration // since the oldest
+	temporary time.Duration // temporaryLife
 }
 
 // What is due is found within a quarter of idle, so that it takes 5 s and 30 s.
-var ordinaryPatience = patience{idle: 4 * time.Second, growing: 29 * time.Second}
+var ordinaryPatience = patience{idle: 4 * time.Second, growing: 29 * time.Second, temporary: temporaryLife}
 
 // appending is when bytes were appended that are not committed.
 type appending struct {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -374,6 +375,7 @@ func TestInterleavings(t *testing.T) {
 			kept := conflict.New(t.TempDir()) // first, so that it is removed last
 			f := &interleaving{rig: newRig(t, "/a", "/d/a"), random: rand.New(rand.NewPCG(seed, 0))}
 			f.keepIn(kept)
+			f.patience().temporary = time.Hour // however slow the machine is, steps alone decide
 			f.s.beside = func(do func()) { f.beside = append(f.beside, do) }
 			if seed%5 == 0 {
 				f.flatten()

@@ -149,6 +149,19 @@ func isProbe(name string) bool {
 
 // classify says what kind of file a name in dir is for.
 func classifyLocked(dir *tree.Entry, name string) scratchKind {
+	if !isPlain(name) {
+		if kind := kindOfName(name); kind != ordinary {
+			return kind
+		}
+	}
+	if strings.HasSuffix(name, ".lock") && isWithinLocked(dir, ".git") || isWithinLocked(dir, ".~tmp~") || isWithinLocked(dir, ".rsync-partial") {
+		return temporary // the latter two are where rsync has files until all of them are there
+	}
+	return ordinary
+}
+
+// kindOfName says what kind of file a name is for in any directory.
+func kindOfName(name string) scratchKind {
 	if editorNames.MatchString(name) {
 		return editorScratch
 	}
@@ -161,10 +174,18 @@ func classifyLocked(dir *tree.Entry, name string) scratchKind {
 	if m := s3Names.FindStringSubmatch(name); m != nil && len(m[1]) == 8 {
 		return temporary
 	}
-	if strings.HasSuffix(name, ".lock") && isWithinLocked(dir, ".git") || isWithinLocked(dir, ".~tmp~") || isWithinLocked(dir, ".rsync-partial") {
-		return temporary // the latter two are where rsync has files until all of them are there
-	}
 	return ordinary
+}
+
+// isPlain reports that a name, such as notes.md, is ordinary to kindOfName, whose patterns take
+// a hundred times as long to say so. It does not know all such names.
+func isPlain(name string) bool {
+	dot := strings.LastIndexByte(name, '.')
+	suffix := name[dot+1:]
+	if dot <= 0 || name[0] == '.' || len(suffix) < 2 || len(suffix) > 3 || suffix == "new" || strings.Contains(name, ".tmp") {
+		return false
+	}
+	return strings.Trim(suffix, "abcdefghijklmnopqrstuvwxyz") == ""
 }
 
 // isPassing reports whether an empty directory of a name is in its mount only: sandboxes
@@ -201,7 +222,7 @@ func (fs *fileSystem) lingerLocked(n *tree.Entry) {
 		select {
 		case <-fs.ctx.Done():
 			return
-		case <-time.After(temporaryLife):
+		case <-time.After(fs.patience.temporary):
 		}
 		fs.mu.Lock()
 		st := stageOf(n)

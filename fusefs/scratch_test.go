@@ -36,7 +36,7 @@ func TestClassify(t *testing.T) {
 		{plain, "sedAb12Cd", temporary},
 		{plain, "XXAb12Cd", temporary},
 		{plain, "tmpab_12cde", temporary},
-		{plain, "plan.md.tmp", temporary},
+		{plain, "plan.md.tmp|plan.tmp.md", temporary},
 		{plain, "plan.md.tmp.4711.1763688480", temporary},
 		{plain, ".tmp-4711-5b2f", temporary},
 		{plain, ".plan.md.Xy12Za", temporary},
@@ -78,8 +78,10 @@ func TestClassify(t *testing.T) {
 		{plain, "plan.1234567890", ordinary},
 		{plain, "tmp.javascript", ordinary},
 	} {
-		if got := classifyLocked(tc.dir, tc.name); got != tc.want {
-			t.Errorf("classify(%q) = %v, want %v", tc.name, got, tc.want)
+		for name := range strings.SplitSeq(tc.name, "|") {
+			if got := classifyLocked(tc.dir, name); got != tc.want {
+				t.Errorf("classify(%q) = %v, want %v", name, got, tc.want)
+			}
 		}
 	}
 }

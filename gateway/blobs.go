@@ -20,7 +20,7 @@ type Blobs struct {
 	life    context.Context // of the requests for many
 	work    *sync.WaitGroup // of which they are
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	waiting map[cas.Digest]*get
 	queue   []*get
 	running int
@@ -34,10 +34,10 @@ var (
 // maxGets is how many requests for the blobs of a store are under way at once.
 const maxGets = 4
 
-// get is a blob that somebody waits for.
+// get is a blob that callers wait for.
 type get struct {
 	digest cas.Digest
-	done   chan struct{} // closed when what follows is set
+	done   chan struct{} // closed when the fields below are set
 	data   []byte
 	err    error
 }
@@ -165,7 +165,8 @@ func (b *Blobs) askFor(gets []*get) ([]byte, error) {
 	return json.Marshal(&ask)
 }
 
-// readBlobs reads an answer. What is left of gets when it breaks off has not come.
+// readBlobs reads an answer. If the answer breaks off, left has the gets that have not
+// come.
 func readBlobs(answer *http.Response, r *request, left, later *[]*get) error {
 	if !wire.IsStream(answer.Header) {
 		return fmt.Errorf("%w: the answer is no stream", ErrProtocol)

@@ -249,8 +249,8 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 	return c, nil
 }
 
-// riding returns a copy of a proposal whose contents are few enough to ride with it. The others
-// are stored by now.
+// riding returns a copy of a proposal whose contents are few enough to ride with it. The
+// others are stored already.
 func (l *Log) riding(ctx context.Context, storeID string, p *versionlog.Proposal) (*versionlog.Proposal, error) {
 	sent := *p
 	sent.Changes = append([]versionlog.Change(nil), p.Changes...)

@@ -58,8 +58,8 @@ func newClient(rawURL string, opts *Options) (*client, error) {
 }
 
 // newTransport returns the transport to a server. Nothing of the environment leads requests
-// for this machine away from it, and nothing leads any elsewhere than the address says. What is
-// sent to this machine in the open goes to a process of a trusted user only.
+// for this machine away from it, and nothing leads any elsewhere than the address says.
+// Requests without TLS to this machine go only to a process of a trusted user.
 func newTransport(a *Address, p *peers) *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	t := &http.Transport{
@@ -267,7 +267,8 @@ func (c *client) judged(ctx context.Context, r *request, token string, err error
 	return err
 }
 
-// unaccepted says whether another credential is there by now.
+// unaccepted returns a *failure, which is retried, if another credential has replaced the
+// one that was not accepted.
 func (c *client) unaccepted(r *request, token string, err error) error {
 	if c.token == nil || r.refused {
 		return err

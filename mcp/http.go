@@ -38,12 +38,12 @@ type HandlerOptions struct {
 }
 
 // Handler serves clients by streamable HTTP without sessions: revision 2026-07-28, and older
-// ones, which cannot subscribe or be asked there. of returns the server of the one who asks,
-// the same for the same session, or an error of package errkind, whose text clients read if it
-// is of kind errkind.Invalid or errkind.NotFound. It is not asked for pages of other origins, or
-// of names that lead to the loopback interface: those are refused, unless somebody has checked
-// them.
-// Authentication, and how long a client may take for the head of a request, are up to the caller.
+// ones, which cannot subscribe or be asked there. of returns the server for the caller of a
+// request, the same for the same session, or an error of package errkind, whose text clients read
+// if it is of kind errkind.Invalid or errkind.NotFound. It is not called for pages of other
+// origins, or of names that lead to the loopback interface: those are refused, unless
+// HandlerOptions.Checked says that the caller has checked them. The caller does the
+// authentication, and limits how long a client may take for the head of a request.
 func Handler(of func(*http.Request) (*Server, error), opts *HandlerOptions) http.Handler {
 	h := &handler{of: of, HandlerOptions: HandlerOptions{MaxBody: 4 << 20, Requests: 256, OfServer: 64, Listening: 16, Patience: 30 * time.Second}}
 	if opts != nil {
@@ -88,7 +88,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	patient := &patientWriter{ResponseWriter: w, most: h.Patience}
 	defer patient.end()
 	w = patient
-	if r.Body != http.NoBody { // also one that nobody here reads: net/http does
+	if r.Body != http.NoBody { // also one that this package does not read: net/http does
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.Patience)) // net/http takes it back when all is read
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -135,8 +135,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	told.end()
 }
 
-// place is that of a request among those at work or, apart from them, among those that listen,
-// who may do so for long.
+// place is that of a request among those at work or, separately, among those that listen,
+// which may take long.
 type place struct {
 	*handler
 	server      *Server
@@ -177,7 +177,7 @@ func (p *place) leave() {
 // ofBody are the headers that mirror the body, for those who look at no body.
 var ofBody = []string{"MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"}
 
-// refuseHead returns why a request is refused whoever it is of; nil: it is not.
+// refuseHead returns why a request is refused for any caller; nil: it is not.
 func (h *handler) refuseHead(r *http.Request) *badRequest {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !h.Checked && (h.origins.Check(r) != nil || local != nil && isLoopback(local.String()) && !isLoopback(r.Host)) {
@@ -187,7 +187,7 @@ func (h *handler) refuseHead(r *http.Request) *badRequest {
 		return &badRequest{http.StatusUnsupportedMediaType, refusal{code: jsonrpc.CodeInvalidRequest, text: "the content encoding must be identity"}}
 	}
 	for _, name := range ofBody {
-		if len(r.Header.Values(name)) > 1 { // somebody in between may have looked at another one
+		if len(r.Header.Values(name)) > 1 { // a proxy in between may have read another one
 			return &badRequest{http.StatusBadRequest, refusal{code: sdk.CodeHeaderMismatch, text: "the header " + name + " is there twice"}}
 		}
 	}

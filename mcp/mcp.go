@@ -1,10 +1,10 @@
 // Package mcp shows memory stores to clients of the Model Context Protocol: tools, resources
-// with subscriptions, and a prompt. It stands on package tools and adds one rule to what that
-// promises: several files of a directory are not deleted unless somebody has named them, or
-// the client's user has agreed.
+// with subscriptions, and a prompt. It is built on package tools and adds one rule to the
+// promises of that package: several files of a directory are not deleted unless a call has
+// named them, or the client's user has agreed.
 //
-// A client may be anybody's program: what it can make a server hold or do is bounded, whatever
-// it sends and however little it reads.
+// A client may be any program: the memory and work that it can cost a server are bounded,
+// whatever it sends and however little it reads.
 package mcp
 
 import (

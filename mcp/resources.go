@@ -26,7 +26,7 @@ const (
 	maxStoreEntries = 1000 // lines of the resource of a store
 )
 
-// addResources gives a server the stores, which are resources, and the templates of what is
+// addResources adds the stores to a server as resources, and the templates of the resources
 // in them.
 func (f *face) addResources(server *sdk.Server) {
 	for _, s := range f.Stores() {

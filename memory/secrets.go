@@ -12,7 +12,7 @@ import (
 	"mneme/versionlog"
 )
 
-// ErrSecrets is what every *SecretsError is, under errors.Is.
+// ErrSecrets matches every *SecretsError, under errors.Is.
 var ErrSecrets = errkind.New(errkind.Policy, "held back by the store's rule for secrets")
 
 // The texts of a Mention, and of a SecretsFound, that are no content.
@@ -24,7 +24,7 @@ const (
 // SecretsFound says which credentials a content has that the one before it did not have, or
 // which ones a new path or the message of a commit has.
 type SecretsFound struct {
-	Path  string            // without a word of what was found in it
+	Path  string            // without the credentials that were found in it
 	In    string            // "" is the content; MentionPath, MentionMessage
 	Found []secrets.Finding // the first ones, at most maxSecrets
 }
@@ -66,14 +66,15 @@ func (e *SecretsError) Is(target error) bool { return target == ErrSecrets }
 // Kind is errkind.Policy.
 func (e *SecretsError) Kind() errkind.Kind { return errkind.Policy }
 
-// lookForSecrets returns what changes and their message bring into a store that wants to know:
-// credentials that the head at their path does not have already, so that a memory which has one
-// can be edited. A store that refuses them has a *SecretsError, unless it is confirmed.
+// lookForSecrets returns the credentials that changes and their message bring into a store with
+// a rule for them. Credentials that the head at their path has already are left out, so that a
+// memory which has one can be edited. A store that refuses them has a *SecretsError, unless it
+// is confirmed.
 //
 // contentOf returns a content, or the version that has it. Contents are always looked at, which
-// takes less than a millisecond for 100 KiB. What the store's rule is, and what is there, is
-// asked of the log only if something was found, or if a content is to be read that an earlier
-// version has: the rule is the one in force now, not that of when the store was opened.
+// takes less than a millisecond for 100 KiB. The log is asked for the store's rule and for the
+// heads only if something was found, or if the content of an earlier version must be read. The
+// rule is the one in force now, not the one in force when the store was opened.
 func (s *Store) lookForSecrets(ctx context.Context, message string, changes []versionlog.Change, contentOf func(i int) ([]byte, *versionlog.Version), confirmed bool) (all []SecretsFound, err error) {
 	all, first, err := s.secretsInNames(ctx, message, changes)
 	if err != nil {
@@ -151,9 +152,9 @@ func (r *secretsRule) newSecrets(ctx context.Context, path string, content []byt
 	return found, false, err
 }
 
-// secretsInNames returns what the message and the paths that changes make have of credentials, and
-// which change is the first of these. A path that is there can be written to again, and what is moved
-// keeps what its path had.
+// secretsInNames returns the credentials in the message and in the paths that changes make,
+// and which change is the first of these. An existing path with a credential can be written
+// to again, and a moved memory keeps the credentials of its path.
 func (s *Store) secretsInNames(ctx context.Context, message string, changes []versionlog.Change) (all []SecretsFound, first int, err error) {
 	if found := secrets.Find([]byte(message), MaxSecrets); len(found) > 0 && len(changes) > 0 {
 		all = append(all, SecretsFound{Path: mask(changes[0].Path), In: MentionMessage, Found: found})

@@ -13,22 +13,20 @@ import (
 // line.
 const MostCompared = 256 << 10
 
-// TakesBack reports whether yours, written over head, takes back what another
-// writer has changed from one text to another, as a text does that is based on
-// the earlier one: lines that the other added are gone, or lines that it removed
-// are back. An edit that keeps the other's lines never does, wherever else it
-// changes the text.
+// TakesBack reports whether yours, written over head, takes back a change that another
+// writer has made from one text to another, as a text based on the earlier one does: lines
+// that the other added are gone, or lines that it removed are back. An edit that keeps the
+// other's lines never does, wherever else it changes the text.
 //
-// A line that the other added is gone when three things hold. The difference from
-// to to yours takes it away where the other had put it, and cannot be told so that
-// it takes away something else, as among equal lines. The other did not only move
-// it. And yours has fewer of it than both to and head: what is not in head any
-// more yours cannot take back. Of a line that is back, likewise: it is put where
-// the other had removed it, and there are more of it. So the order of lines does
-// not count, nor do blank lines and line ends.
+// A line that the other added is gone when three things hold. The difference from to to
+// yours removes it where the other had put it, and cannot be expressed so that it removes
+// something else, as among equal lines. The other did not only move it. And yours has fewer
+// of it than both to and head: yours cannot take back a line that head no longer has. The
+// same holds for a line that is back: it is put where the other had removed it, and yours
+// has more of it. So the order of lines does not matter, nor do blank lines and line ends.
 //
-// Of what is not text, or has more than MostCompared bytes, only the very bytes
-// of from, written over to, take anything back. Zeros at the end do not count.
+// If the content is not text, or has more than MostCompared bytes, only the very bytes of
+// from, written over to, take anything back. Zeros at the end are ignored.
 func TakesBack(from, to, head, yours []byte) bool {
 	from, to, head, yours = Unpadded(from), Unpadded(to), Unpadded(head), Unpadded(yours)
 	switch {
@@ -116,8 +114,8 @@ func (t *takeback) isTaken(theirs, mine lcs.Diff) bool {
 // first.
 func Unpadded(text []byte) []byte { return bytes.TrimRight(text, "\x00") }
 
-// MadeOf reports whether yours is an edit of from that leaves alone some of what another writer
-// has changed from one text to another.
+// MadeOf reports whether yours is an edit of from that leaves alone some of the lines that
+// another writer has changed.
 func MadeOf(from, to, yours []byte) bool {
 	from = Unpadded(from)
 	own := lineEdits(from, Unpadded(yours))

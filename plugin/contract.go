@@ -36,7 +36,7 @@ type Request struct {
 	QueryText         string
 	ExecutionStrategy string
 	Limits            Limits
-	Meta              map[string]any // at most MaxMeta pairs, of what JSON can say
+	Meta              map[string]any // at most MaxMeta pairs, with values of JSON
 }
 
 // Entry is something that was said or done in a turn.
@@ -47,7 +47,7 @@ type Entry struct {
 	Meta map[string]any // as that of a Request
 }
 
-// Batch is a turn, which is to be remembered.
+// Batch is a turn to remember.
 type Batch struct {
 	Request
 	Entries []Entry
@@ -123,11 +123,11 @@ const (
 
 // Diagnostics say how far an answer can be relied on.
 type Diagnostics struct {
-	Degraded bool      `json:"degraded"`        // it is less than what was asked for
+	Degraded bool      `json:"degraded"`        // the answer has less than was asked for
 	Reasons  []string  `json:"reasons"`         // why
 	Notes    []string  `json:"notes,omitempty"` // what was taken otherwise than it was given, with nothing left out
 	TookMS   int64     `json:"took_ms"`
-	Retry    Retry     `json:"retry,omitempty"`    // of what is degraded
+	Retry    Retry     `json:"retry,omitempty"`    // of a degraded answer
 	Coverage *Coverage `json:"coverage,omitempty"` // of Recall
 	Receipt  *Receipt  `json:"receipt,omitempty"`  // of Remember
 }

@@ -48,10 +48,10 @@ func (p *Provider) ServeHealth(w http.ResponseWriter, r *http.Request) {
 
 // patiently has a client take no longer than it may.
 func patiently(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-	if r.Body != http.NoBody { // also one that nobody here reads: net/http does
+	if r.Body != http.NoBody { // also one that this package does not read: net/http does
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(patience)) // net/http takes it back when all is read
 	}
-	defer setWriteDeadline(w) // for what is left to be written
+	defer setWriteDeadline(w) // for the rest of the answer
 	serve(w, r)
 }
 

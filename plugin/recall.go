@@ -92,7 +92,7 @@ type shelf struct {
 	pass *pass
 	slug string
 
-	mu       sync.Mutex // guards what follows; nothing is called with it that waits
+	mu       sync.Mutex // guards the fields below; nothing is called with it that waits
 	coverage Coverage
 	words    int   // of all texts
 	has      []int // in how many texts each word of the query is
@@ -312,8 +312,7 @@ func (s *pass) answer(began time.Time, reason string) Recall {
 	return Recall{Items: items, Facts: []any{}, Summaries: []any{}, Provider: s.p.about(), Diagnostics: d}
 }
 
-// reasons are those that are about the request. What is no reason, since the items are all that
-// was found, is a note.
+// reasons are those that are about the request. A bound that left nothing out is a note.
 func (s *pass) reasons(isAll bool) (all, notes []string) {
 	for _, b := range s.bounds {
 		if b.isLower && !isAll {

@@ -251,7 +251,7 @@ func isDenseRune(r rune) bool {
 	switch {
 	case r < 0x0e00:
 		return false
-	case 0x3041 <= r && r <= 0x30ff, 0x4e00 <= r && r <= 0x9fff: // most of what is dense
+	case 0x3041 <= r && r <= 0x30ff, 0x4e00 <= r && r <= 0x9fff: // most of the dense scripts
 		return true
 	}
 	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)

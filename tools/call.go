@@ -28,8 +28,9 @@ func (m *Memory) Call(ctx context.Context, input json.RawMessage) Result {
 	return m.call(ctx, input, nil)
 }
 
-// CallAgreed is Call for somebody who has looked at what is in a directory: its deletion is
-// refused unless these are the files that are there, in these versions. What comes later stays.
+// CallAgreed is Call for a caller that has looked at the files of a directory: its deletion
+// is refused unless the directory has exactly these files, in these versions. Files that
+// come later stay.
 func (m *Memory) CallAgreed(ctx context.Context, input json.RawMessage, agreed []Entry) Result {
 	versions := make(map[string]bool, len(agreed))
 	for _, file := range agreed {
@@ -99,7 +100,7 @@ func (m *Memory) failure(err error) Result {
 	return Result{Text: e.text, Error: e}
 }
 
-// logCall notes a call without a word of what it was about.
+// logCall logs a call without its paths and texts.
 func (m *Memory) logCall(command string, r Result, took time.Duration) {
 	kind := errkind.None
 	if r.Error != nil {

@@ -16,8 +16,8 @@ import (
 // maxOldShown bounds how much of old_str an error shows, in bytes.
 const maxOldShown = 2000
 
-// staleEdit says that an edit, which was made for what the session has seen of a file, does
-// not fit what another session has made of it since.
+// staleEdit says that an edit, which was made for the version of a file that the session
+// has seen, does not fit the version that another session has written since.
 type staleEdit struct {
 	base, theirs *memory.Head // theirs nil: removed or renamed
 	yours        []byte
@@ -64,8 +64,8 @@ func (m *Memory) onNewest(seen session.Seen, known, yours string) ([]byte, error
 	return nil, &staleEdit{base: seen.Known.Head(), theirs: head, yours: []byte(yours)}
 }
 
-// toEdit returns the address of a file that is to be changed. absent is the error where no
-// store is.
+// toEdit returns the address of a file for an edit. absent is the error if the path has no
+// store.
 func (m *Memory) toEdit(ctx context.Context, path string, absent, directory text) (*address, error) {
 	a, e := m.address(ctx, path)
 	switch {
@@ -206,8 +206,8 @@ func (m *Memory) snippet(r replacement) string {
 	return shown
 }
 
-// insert puts a text behind a line. The number of a line is one of what the session has
-// seen: on another session's version it would be another line.
+// insert inserts a text after a line. The line number is one of the version that the
+// session has seen: on another session's version it would be another line.
 func (m *Memory) insert(ctx context.Context, r *request) (Result, error) {
 	a, err := m.toEdit(ctx, r.path, missingToInsert, directoryToFill)
 	if err != nil {
@@ -235,8 +235,8 @@ func (m *Memory) insert(ctx context.Context, r *request) (Result, error) {
 	return Result{Text: m.opts.Texts.say(inserted, a.shown) + note, Made: []Made{a.made(&v)}}, nil
 }
 
-// insertedIn returns a text with another one behind a line of it. One line break at the end
-// of what is inserted is that of its last line.
+// insertedIn returns a text with another one after a line of it. One line break at the end
+// of the inserted text ends its last line.
 func (m *Memory) insertedIn(text string, r *request) (string, error) {
 	lines := strings.Split(text, "\n")
 	if r.line < 0 || r.line > int64(len(lines)) {

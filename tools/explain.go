@@ -14,8 +14,9 @@ import (
 )
 
 // explain returns the error of a store or session as an *Error, for a call about a path, as
-// it is shown. changes says whether the call makes a change. Where the text of a backend may hold what is
-// nobody's business, such as paths of the host, only its kind is told; the log has the rest.
+// it is shown. changes says whether the call makes a change. If the text of a backend may
+// hold private details, such as paths of the host, the error has only its kind; the log has
+// the rest.
 func (m *Memory) explain(err error, shown string, changes bool) *Error {
 	var own *Error
 	if errors.As(err, &own) {
@@ -26,7 +27,7 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 	e.Retry = e.retry()
 	e = m.describe(e, err, shown)
 	if errors.Is(err, context.Canceled) {
-		return e // the caller waits no longer
+		return e // no caller waits for it any longer
 	}
 	switch kind {
 	case errkind.Unknown, errkind.Corrupt, errkind.Rewritten, errkind.Denied, errkind.Unauthenticated:
@@ -171,5 +172,6 @@ func (t Texts) ofKind(e *Error, shown string) string {
 	return t.say(noAnswer)
 }
 
-// isNotFound reports whether nothing is at a path, as opposed to what a path stands on.
+// isNotFound reports whether nothing is at a path, as opposed to an error of a directory or
+// store above it.
 func isNotFound(err error) bool { return errors.Is(err, versionlog.ErrNotFound) }

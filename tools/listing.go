@@ -133,7 +133,7 @@ type listing struct {
 	left int // entries for which there was none
 }
 
-// add writes the row of an entry and those of what is in it, down to some levels.
+// add writes the row of an entry and those of the entries in it, down to some levels.
 func (l *listing) add(e *entry, shown string, levels int) {
 	if l.left > 0 {
 		l.count(e, levels)
@@ -170,7 +170,7 @@ func (l *listing) count(e *entry, levels int) {
 	}
 }
 
-// sorted returns what is in a directory by name, but for what is hidden.
+// sorted returns the entries of a directory by name, except hidden ones.
 func (e *entry) sorted() []*entry {
 	var shown []*entry
 	for _, one := range e.below {

@@ -112,8 +112,8 @@ func (t Texts) refusePath(path string, why error) *Error {
 var errEmptyName = errkind.New(errkind.Invalid, "it has a slash too many")
 
 // escapesName reports whether a name is one that leads out of its directory or hides that it
-// does, as it is or once its percent escapes are decoded, however often. A name in which
-// nothing is to be decoded may hold percent signs.
+// does, as it is or once its percent escapes are decoded, however often. A name without
+// percent escapes may hold percent signs.
 func escapesName(name string) bool {
 	for {
 		if name == "." || name == ".." || strings.ContainsAny(name, `/\`) || strings.ContainsFunc(name, unicode.IsControl) || hasOverlong(name) {

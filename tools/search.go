@@ -101,7 +101,7 @@ func (m *Memory) Search(ctx context.Context, q Query) (matches []Match, c Covera
 	found = slices.DeleteFunc(found, located.isDir)
 	s.coverage.Memories = len(found)
 	s.coverage.Why = (&scan[answer]{m: m, take: s.take, look: func(one located, data []byte, isRead bool) (a answer) {
-		if limited.Err() == nil { // else nobody waits for it
+		if limited.Err() == nil { // otherwise no caller waits for it
 			a = s.lookAt(one, data, isRead)
 		}
 		return a

@@ -197,11 +197,11 @@ func (m *Memory) noConflict(err error, p *place, id int, changes bool) *Error {
 	return m.explain(err, p.top, changes)
 }
 
-// Follow calls changed with the path of every file that a commit of a store changes, its old
-// path, too, if it was renamed, and with that of the store if a version was erased, of which nobody
-// knows where it was, until ctx ends or something fails; it returns why. Commits of
-// the own session are among them. began, unless it is nil, is called first: commits after that
-// are told.
+// Follow calls changed with the path of every file that a commit of a store changes, and
+// with its old path if it was renamed. If a version was erased, its path is not known, and
+// changed gets the path of the store. Follow ends when ctx ends or something fails, and
+// returns why. It reports commits of the own session, too. began, unless it is nil, is
+// called first: commits after that call are reported.
 func (m *Memory) Follow(ctx context.Context, store string, began func(), changed func(path string)) error {
 	p := m.bySlug(store)
 	if p == nil {

@@ -49,7 +49,7 @@ func (m *Memory) view(ctx context.Context, r *request) (Result, error) {
 	return shown, err
 }
 
-// viewed notes that the agent was shown all of what it has read.
+// viewed notes that the agent was shown all of the content that was read.
 func (a *address) viewed(v *versionlog.Version) {
 	if a.Session != nil {
 		a.Session.Viewed(a.path, v)

@@ -13,9 +13,9 @@ var (
 	ErrNotFound = errkind.New(errkind.NotFound, "not found")
 	// ErrExists says that a store's id or slug is taken.
 	ErrExists = errkind.New(errkind.Exists, "exists already")
-	// ErrConflict is what every *ConflictError is, under errors.Is.
+	// ErrConflict matches every *ConflictError, under errors.Is.
 	ErrConflict = errkind.New(errkind.Conflict, "conflict")
-	// ErrOverlap is what every *OverlapError is, under errors.Is.
+	// ErrOverlap matches every *OverlapError, under errors.Is.
 	ErrOverlap = errkind.New(errkind.Overlap, "path overlaps another memory's path")
 	// ErrArchived says that the store takes removals only.
 	ErrArchived = errkind.New(errkind.Archived, "archived; it can only be read, and removed from")
@@ -59,8 +59,8 @@ type ConflictError struct {
 	Conflicts []Conflict `json:"conflicts"` // at least one
 }
 
-// ConflictAt returns what is at a path instead of what a commit expected there, by the
-// error with which it has ended: nil is no memory, and false another error.
+// ConflictAt returns the head at a path for which the expectation of a commit did not hold,
+// from the commit's error. A nil head is no memory; false is another error.
 func ConflictAt(err error, path string) (head *Version, ok bool) {
 	var lost *ConflictError
 	if !errors.As(err, &lost) {

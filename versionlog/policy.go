@@ -29,8 +29,8 @@ type Guard struct {
 	DeletesPerMinute int64 `json:"deletes_per_minute,omitempty"`
 }
 
-// Retention bounds how long versions are kept that are no head of what is there: one is let
-// go when all bounds are passed that are set. A field that is zero bounds nothing.
+// Retention bounds how long versions are kept that are not the head of a live memory: one
+// is let go when all bounds that are set are passed. A field that is zero sets no bound.
 type Retention struct {
 	// KeepDays is how many days a version is kept after another one has replaced it, and a
 	// deletion after it was made.

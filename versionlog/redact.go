@@ -136,8 +136,8 @@ func memoriesOf(op Op) int {
 	return 0
 }
 
-// miscounted is how many memories too many the versions count as that the event has
-// erased: nobody can tell any more which of them were directories.
+// miscounted is by how many memories the versions that the event has erased are
+// overcounted: it is no longer known which of them were directories.
 func (e *Event) miscounted() int64 {
 	if !e.erases() {
 		return 0

@@ -26,8 +26,8 @@ func NewRehearsal(s Store) *Rehearsal {
 	return &Rehearsal{store: s, newest: map[string]*Version{}, erased: map[string]*Version{}}
 }
 
-// Before returns s, as its history has left it, as it was before first, the first commit of
-// that; of what no commit tells, it is as it is now.
+// Before returns the store as it was before first, the first commit of its history, where s
+// is its state after that history. Fields that no commit records are as they are now.
 func (s Store) Before(first *Commit) Store {
 	if first.IsEvent(EventCreated) {
 		s = Store{ID: s.ID, Slug: s.Slug, Name: s.Name, Limits: s.Limits, CreatedAt: s.CreatedAt}

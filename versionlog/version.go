@@ -21,7 +21,7 @@ const (
 	OpDeleted  Op = "deleted"
 )
 
-// Actor is who made a commit.
+// Actor is the author of a commit: a person, a program or an agent.
 type Actor struct {
 	Kind ActorKind `json:"kind"`
 	ID   string    `json:"id"`
@@ -107,7 +107,7 @@ type Commit struct {
 	Seals    []Seal // Seals[i] binds Versions[i] to the chain
 }
 
-// Changes reports whether the commit is a step of the history. What a proposal becomes
+// Changes reports whether the commit is a step of the history. The commit of a proposal
 // that was the case already is not.
 func (c *Commit) Changes() bool { return len(c.Versions) > 0 || c.Event != nil }
 
@@ -181,13 +181,13 @@ type Proposal struct {
 	Meta    map[string]string // see Commit.Meta
 	// Epoch is that of the store as the caller knows it; 0: any.
 	Epoch uint64
-	// Quota bounds what the session adds to the store, which has used Used of it.
-	// Whoever proposes counts; a commit that only deletes is never refused for it.
+	// Quota bounds how much the session adds to the store; the session has used Used of it. The
+	// proposer computes Used. A commit that only deletes is never refused for the quota.
 	Quota Quota
 	Used  Usage
 	// Deleted is how many memories the session has deleted from the store within the last
-	// minute. Whoever proposes counts. Confirmed says that somebody means what the store's
-	// guard holds back else.
+	// minute. The proposer counts. Confirmed says that the caller confirms a deletion which the
+	// store's guard would otherwise refuse.
 	Deleted   int64
 	Confirmed bool
 	// Finished is the commit that the changes have become elsewhere, see Import; nil: it
@@ -229,11 +229,12 @@ type Change struct {
 	Action Action
 	Path   string
 	To     string // Rename
-	// Spelling, for what comes to Path, or by a Rename to To, becomes that of the version; the
-	// path itself stands for none. A Put without one leaves the head's as it is.
+	// Spelling becomes that of the version at Path or, for a Rename, at To; the path itself
+	// means none. A Put without one keeps the head's.
 	Spelling string
-	// Digest is the content of what is put, and of what is renamed, unless that keeps its content: then
-	// it is zero. The blob must be durable before Commit is called, unless Content has it.
+	// Digest is the content of the memory that is put or renamed. It is zero for a rename that
+	// keeps the content. The blob must be durable before Commit is called, unless Content has
+	// it.
 	Digest Digest
 	Size   int64 // of the blob in bytes, where there is a Digest
 	// Content, for a log that keeps it (see Capabilities), is the blob itself, whose digest

@@ -24,7 +24,7 @@ type Options struct {
 	// KeepGoing leaves out memories whose contents the store has lost. Default: the first
 	// one ends Write.
 	KeepGoing bool
-	// Lost is called with each version that is left out. Default: nobody is told.
+	// Lost is called with each version that is left out. Default: no call.
 	Lost func(versionlog.Version)
 	// Convert returns the name in the directory and the bytes of a memory there. Default: its
 	// path as quote.GitPath has it, and its content.
@@ -32,17 +32,16 @@ type Options struct {
 	// Rest returns files by their names, which are written once every memory is. Default:
 	// none.
 	Rest func() (map[string][]byte, error)
-	// Progress is called now and then with how many files are written. Default: nobody
-	// looks.
+	// Progress is called now and then with the number of files written. Default: no calls.
 	Progress func(step string, done, total int)
 }
 
-// Write writes what a store holds after its newest commit as of the call, or after that of
-// memory.Library.OpenAt, into an empty directory, and returns how many memories that are. A
-// file has the time of its version, and mode 0644 but for the umask; a directory that was
-// made is there, also when it is empty. Nothing is written outside the directory, and no file
-// is written twice: where names differ by case only and the file system takes them for one,
-// the second one is an error of kind errkind.Exists. What is written is not synced.
+// Write writes the memories of a store after its newest commit as of the call, or after
+// that of memory.Library.OpenAt, into an empty directory, and returns their number. A file
+// has the time of its version, and mode 0644 less the umask; a directory that was made
+// exists, also when it is empty. Nothing is written outside the directory, and no file is
+// written twice: where names differ by case only and the file system takes them for one,
+// the second one is an error of kind errkind.Exists. Write does not sync.
 //
 // Errors: cas.ErrNotFound and cas.ErrCorrupt of a content that is lost, those of
 // memory.ParsePath, and those of the media.

@@ -12,9 +12,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A stream is frames: a byte that tells the kind, the length of what follows in four bytes,
-// big-endian, and that. The data of all frames together are the items of the stream. A stream
-// without its last frame was cut: what came of it is true, but not all.
+// A stream is frames: a byte for the kind, the length of the data in four bytes,
+// big-endian, and the data. The data of all frames together are the items of the stream. A
+// stream without its last frame was cut: the items that came are valid, but incomplete.
 const (
 	frameData  = 'd' // data
 	frameZstd  = 'z' // the length of the data in four bytes, and the data as a frame of zstd

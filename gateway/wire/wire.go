@@ -179,14 +179,15 @@ func (t *Text) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// What an item of get-blobs begins with.
+// The first byte of an item of get-blobs.
 const (
 	BlobFound  = 'b' // the bytes follow
 	BlobFailed = 'x' // an Error follows, in JSON
 	BlobLater  = 'l' // the answer has become long: ask again
 )
 
-// MaxBlobs is how many bytes of blobs an answer has before the rest is to be asked for again.
+// MaxBlobs is how many bytes of blobs an answer has before the client must ask again for
+// the rest.
 const MaxBlobs = 8 << 20
 
 // ReadAsk decodes a request. A member that it does not know it refuses: it would leave out

@@ -42,7 +42,11 @@ func (l *Log) draft(ctx context.Context, storeID string, p *versionlog.Proposal)
 // build returns what p becomes in a state of its store, with its record.
 func (l *Log) build(ctx context.Context, from source, s *storeRow, p *versionlog.Proposal) (*versionlog.Commit, []byte, error) {
 	now, own := l.instant()
-	c, err := versionlog.Build(&view{ctx: ctx, source: from, store: s.num}, s.Disputed(now, own), s.tip, p, now)
+	of := &view{ctx: ctx, source: from, store: s.num}
+	if len(p.Changes) < draftFrom {
+		of.recent = func(path string) (*versionlog.Version, bool) { return l.recent.head(s.ID, &s.tip, path) }
+	}
+	c, err := versionlog.Build(of, s.Disputed(now, own), s.tip, p, now)
 	if err != nil || !c.Changes() {
 		return c, nil, err
 	}

@@ -40,7 +40,7 @@ func TestEraseOutdatesSlices(t *testing.T) {
 		commitContent(t, l, s.ID, "/c", fmt.Sprint(i))
 	}
 	planned, err := plan(t.Context(), l.db, 1, nil, cursor{})
-	if err != nil || len(planned.frames) == 0 {
+	if err != nil || planned.frame == nil {
 		t.Fatalf("%+v, %v", planned, err)
 	}
 	redact(t, l, s.ID, c.Versions[0].ID)

@@ -12,8 +12,8 @@ import (
 // How much one slice of packing looks at and changes: the writers of all processes
 // wait while it is applied, and its contents are in memory while it is planned.
 const (
-	sliceBytes    = 512 << 10 // of contents that are packed, but for the last one; and likewise of records
-	sliceContents = 64
+	sliceBytes    = 512 << 10 // of contents that are packed, but for the last one
+	sliceContents = 32
 	sliceVersions = 500
 )
 
@@ -46,11 +46,11 @@ type slice struct {
 	files []cas.Digest  // those of them that files have
 	whole [][]byte      // contents to be made whole again
 
-	frames []plannedFrame // of records
+	frame *plannedFrame // of records; nil: none
 }
 
 // empty reports whether there is nothing to do but to move the cursor.
-func (s *slice) empty() bool { return len(s.rows)+len(s.gone)+len(s.whole)+len(s.frames) == 0 }
+func (s *slice) empty() bool { return len(s.rows)+len(s.gone)+len(s.whole) == 0 && s.frame == nil }
 
 // plannedRow is a row of the table packed as it is to be.
 type plannedRow struct {
@@ -122,7 +122,7 @@ func plan(ctx context.Context, from source, store int64, files Files, ahead curs
 	if p.next.tip, err = queryOne(ctx, from, `SELECT tip_seq FROM stores WHERE num = ?`, scanMicros, store); err != nil {
 		return nil, err
 	}
-	if err := p.frames(ctx); err != nil {
+	if err := p.frame(ctx); err != nil {
 		return nil, err
 	}
 	versions, err := queryAll(ctx, from, versionsFrom, scanReplacement, store, p.next.to.seq, p.next.to.ord, p.next.tip)

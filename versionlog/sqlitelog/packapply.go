@@ -68,8 +68,8 @@ func (w *writer) apply(ctx context.Context, s *slice) error {
 			return err
 		}
 	}
-	for i := range s.frames {
-		if err := w.putFrame(s.store, &s.frames[i]); err != nil {
+	if s.frame != nil {
+		if err := w.putFrame(s.store, s.frame); err != nil {
 			return err
 		}
 	}

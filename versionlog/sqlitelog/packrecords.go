@@ -47,37 +47,37 @@ func framedIn(ctx context.Context, from source, store int64) (int64, error) {
 	return last, err
 }
 
-// frames plans the frames of records that are left, as many as a slice may have.
-func (p *planner) frames(ctx context.Context) error {
+// frame plans a frame of records, if enough of them are left. A slice has one: to empty its records
+// takes as long as to pack thirty contents.
+func (p *planner) frame(ctx context.Context) error {
 	after := p.next.from.framed
-	for size := 0; size < sliceBytes && p.next.tip-after >= int64(frameRecords); {
-		rows, err := queryAll(ctx, p.source, recordsToFrame(frameRecords), scanRecordRow, p.store, after)
-		if err != nil {
-			return err
-		}
-		run, length := firstRun(rows)
-		if len(run) == 0 {
-			return nil
-		}
-		lines := make([][]byte, len(run))
-		for i := range run {
-			lines[i] = run[i].record
-		}
-		frame, err := p.codec.compress(bytes.Join(lines, []byte{'\n'}), nil)
-		if err != nil {
-			return err
-		}
-		after = run[len(run)-1].seq
-		p.next.frames = append(p.next.frames, plannedFrame{run[0].seq, after, frame})
-		size += length
+	if p.next.tip-after < int64(frameRecords) {
+		return nil
 	}
+	rows, err := queryAll(ctx, p.source, recordsToFrame(frameRecords), scanRecordRow, p.store, after)
+	if err != nil {
+		return err
+	}
+	run := firstRun(rows)
+	if len(run) == 0 {
+		return nil
+	}
+	lines := make([][]byte, len(run))
+	for i := range run {
+		lines[i] = run[i].record
+	}
+	frame, err := p.codec.compress(bytes.Join(lines, []byte{'\n'}), nil)
+	if err != nil {
+		return err
+	}
+	p.next.frame = &plannedFrame{run[0].seq, run[len(run)-1].seq, frame}
 	return nil
 }
 
 // firstRun returns the first rows whose commits follow one another and whose records
-// can be read, and how many bytes those are. What is damaged stays where it is, so that no
-// other record suffers from it.
-func firstRun(rows []recordRow) (run []recordRow, length int) {
+// can be read. What is damaged stays where it is, so that no other record suffers from it.
+func firstRun(rows []recordRow) (run []recordRow) {
+	length := 0
 	for _, row := range rows {
 		if len(run) > 0 && (row.seq != run[len(run)-1].seq+1 || length+len(row.record) > frameBytes) {
 			break
@@ -91,7 +91,7 @@ func firstRun(rows []recordRow) (run []recordRow, length int) {
 		run = append(run, row)
 		length += len(row.record)
 	}
-	return run, length
+	return run
 }
 
 // fits reports whether the record can be read, and be a line.

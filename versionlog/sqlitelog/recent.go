@@ -53,6 +53,39 @@ func (r *recent) above(storeID string, after uint64) []*versionlog.Commit {
 	return slices.Clone(kept[from:to])
 }
 
+// fewVersions is how many versions a commit has, at most, that head looks through.
+const fewVersions = 8
+
+// head returns the head at a path after the commit of a tip; nil: the path is free. It is known if
+// the newest commit that concerns the path, and all commits between that one and the tip, were
+// made by this Log.
+func (r *recent) head(storeID string, tip *versionlog.Tip, path string) (head *versionlog.Version, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kept, seq := r.stores[storeID], tip.Seq
+	for i := len(kept) - 1; i >= 0; i-- {
+		c := kept[i]
+		switch {
+		case c.Seq > tip.Seq:
+			continue
+		case c.Seq != seq, seq == tip.Seq && c.Digest != tip.Digest, len(c.Versions) > fewVersions:
+			return nil, false
+		}
+		for j := len(c.Versions) - 1; j >= 0; j-- {
+			switch v := &c.Versions[j]; {
+			case v.Redacted(): // and was wherever
+				return nil, false
+			case v.Path == path && v.Live():
+				return new(*v), true
+			case v.At(path):
+				return nil, true
+			}
+		}
+		seq--
+	}
+	return nil, false
+}
+
 // forget drops what is known of a store that is deleted.
 func (r *recent) forget(storeID string) {
 	r.mu.Lock()

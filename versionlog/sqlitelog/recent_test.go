@@ -2,8 +2,10 @@ package sqlitelog
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
+	"mneme/cas"
 	"mneme/versionlog"
 
 	"github.com/google/go-cmp/cmp"
@@ -103,5 +105,51 @@ func TestKeyOfAnotherIntent(t *testing.T) {
 	}
 	if c := put(t, l, s.ID, "/a", "4"); c.Seq != 4 {
 		t.Errorf("the next commit is %d", c.Seq)
+	}
+}
+
+// TestRecentHead compares what is at hand of the heads with what the database has, while two logs
+// commit to one store.
+func TestRecentHead(t *testing.T) {
+	dir := t.TempDir()
+	logs := []*Log{openTest(t, dir, nil), openTest(t, dir, nil)}
+	s := addStore(t, logs[0], "s")
+	random := rand.New(rand.NewPCG(1, 2))
+	path := func() string { return fmt.Sprint("/", random.IntN(6)) }
+	known := 0
+	for i := range 600 {
+		l := logs[random.IntN(20)/19]
+		change := versionlog.Change{Action: versionlog.Put, Path: path(), Digest: cas.Sum([]byte{byte(i)}), Size: 1, Expect: versionlog.ExpectAny()}
+		switch random.IntN(6) {
+		case 0:
+			change = versionlog.Change{Action: versionlog.Remove, Path: change.Path, Expect: versionlog.ExpectAny()}
+		case 1:
+			change = versionlog.Change{Action: versionlog.Rename, Path: change.Path, To: path(), Expect: versionlog.ExpectAny()}
+		}
+		c, _ := l.Commit(t.Context(), s.ID, &versionlog.Proposal{Key: versionlog.NewKey(), Changes: []versionlog.Change{change}})
+		if c != nil && random.IntN(40) == 0 {
+			redact(t, l, s.ID, c.Versions[0].Parent)
+		}
+		for _, l := range logs {
+			row, err := l.store(t.Context(), s.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := range 6 {
+				at := fmt.Sprint("/", n)
+				got, isKnown := l.recent.head(s.ID, &row.tip, at)
+				if !isKnown {
+					continue
+				}
+				known++
+				want, err := (&view{ctx: t.Context(), source: l.db, store: row.num}).Head(at)
+				if diff := cmp.Diff(want, got); err != nil || diff != "" {
+					t.Fatalf("the head at %s after commit %d (-want +got): %v\n%s", at, row.tip.Seq, err, diff)
+				}
+			}
+		}
+	}
+	if known < 1000 {
+		t.Errorf("%d heads were at hand", known)
 	}
 }

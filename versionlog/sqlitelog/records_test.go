@@ -270,7 +270,7 @@ func TestInterruptedWalk(t *testing.T) {
 	}
 }
 
-// TestFramesOnce: frames that were planned before another process made them are not
+// TestFramesOnce: a frame that was planned before another process made it is not
 // applied.
 func TestFramesOnce(t *testing.T) {
 	dir, l, id := newFramed(t, 2)
@@ -278,10 +278,10 @@ func TestFramesOnce(t *testing.T) {
 		commitContent(t, l, id, fmt.Sprint("/n", i), "x")
 	}
 	planned, err := plan(t.Context(), l.db, 1, nil, cursor{})
-	if err != nil || len(planned.frames) != 2 {
-		t.Fatalf("%d frames, %v", len(planned.frames), err)
+	if err != nil || planned.frame == nil {
+		t.Fatalf("%+v, %v", planned, err)
 	}
-	other := &slice{store: planned.store, from: planned.from, to: planned.from.cursor, frames: planned.frames[:1]}
+	other := &slice{store: planned.store, from: planned.from, to: planned.from.cursor, frame: planned.frame}
 	if err := openTest(t, dir, nil).apply(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
@@ -377,19 +377,18 @@ func TestRecordsNotForFrames(t *testing.T) {
 	}
 }
 
-// TestFramesOfLongRecords: a slice has no more frames than writers may wait for.
-func TestFramesOfLongRecords(t *testing.T) {
+// TestSlicesAreShort: a slice has no more contents and records than writers may wait for.
+func TestSlicesAreShort(t *testing.T) {
 	_, l, id := newFramed(t, 0)
-	for i := range 4 * frameRecords {
-		p := putProposal(fmt.Sprint("/", i), "x")
-		p.Message = strings.Repeat("x", sliceBytes/2)
-		if _, err := l.Commit(t.Context(), id, p); err != nil {
-			t.Fatal(err)
-		}
+	for i := range 3 * sliceContents {
+		commitContent(t, l, id, "/a", fmt.Sprint(strings.Repeat("x", leastPacked), i))
 	}
 	planned, err := plan(t.Context(), l.db, 1, nil, cursor{})
-	if err != nil || len(planned.frames) != 1 {
-		t.Errorf("%d frames, %v; want one", len(planned.frames), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := planned.frame.last - planned.frame.first + 1; n != int64(frameRecords) || len(planned.gone) != sliceContents {
+		t.Errorf("a slice has %d records and %d contents; want %d and %d", n, len(planned.gone), frameRecords, sliceContents)
 	}
 }
 

@@ -21,7 +21,7 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 		err = l.writeEarly(ctx, a.drafted)
 	}
 	if err == nil {
-		err = l.make(a)
+		err = l.submit(a)
 	}
 	if err != nil || !a.appended {
 		l.withdraw(ctx, a.drafted)
@@ -32,8 +32,8 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 	return a.commit, nil
 }
 
-// make returns once an attempt has ended.
-func (l *Log) make(a *attempt) error {
+// submit hands an attempt to the transaction that is next, and returns once the attempt has ended.
+func (l *Log) submit(a *attempt) error {
 	w := l.writer
 	w.queue.add(a)
 	left, err := w.takeTurnUnless(a.ctx, a.done)
