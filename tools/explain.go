@@ -27,7 +27,7 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 	e.Retry = e.retry()
 	e = m.describe(e, err, shown)
 	if errors.Is(err, context.Canceled) {
-		return e // the caller waits no longer
+		return e // no caller waits for it any longer
 	}
 	switch kind {
 	case errkind.Unknown, errkind.Corrupt, errkind.Rewritten, errkind.Denied, errkind.Unauthenticated:
