@@ -17,7 +17,7 @@ export GORACE += atexit_sleep_ms=20
 # tests/agents and tests/use run the commands that serve with the race detector. `make check`
 # runs these tests without it, `make torture` with it. A name that is not right is run with it.
 # Which mounted tests have nothing for it, each package below tests says.
-PARTLY = ./versionlog/dynamolog ./versionlog/sqlitelog ./cmd/mneme ./fusefs ./archive ./versionlog ./internal/handover ./versionlog/memlog ./server/gate ./internal/testing/logfault
+PARTLY = ./versionlog/dynamolog ./versionlog/sqlitelog ./cmd/mneme ./adopt ./fusefs ./archive ./versionlog ./internal/handover ./versionlog/memlog ./server/gate ./internal/testing/logfault
 ONE_CALL = Stores|Events|Directories|Conflict|Paths|Read|Children|State|Import|Redact
 COMMANDS = Scripts|AWS[A-Z].*|HelpExamples|TerminalIsNotSteered|Findings|Tamperings(Embedded|AWS)|UseCutOff|UndoKeepsChanges
 SEQUENTIAL = PackedAtRandom|PackOnDamage|EditsAreSmall|AppendsAreSmall|KilledPacking|LossesAfter(Cut|Flip)|EraseAtRandom|CheckFindsEveryColumn|SetLen|FlippedBits|RecordDamage|RewritingTakesNoMemory
@@ -32,7 +32,7 @@ help:            ## show this list
 	@sed -n 's/^\([a-z-]*\): .*## /  make \1\t/p' Makefile
 
 build:           ## build bin/mneme
-	go build -trimpath -ldflags "-X main.version=$$(git describe --tags --always --dirty 2>/dev/null) -X main.commit=$$(git rev-parse HEAD 2>/dev/null)" -o bin/mneme ./cmd/mneme
+	go build -trimpath -ldflags "-X mneme/cmd/mneme/app.buildTag=$$(git describe --tags --always --dirty 2>/dev/null) -X mneme/cmd/mneme/app.Commit=$$(git rev-parse HEAD 2>/dev/null)" -o bin/mneme ./cmd/mneme
 
 run: build       ## mount the store notes, in the foreground
 	@bin/mneme store create notes --if-missing >/dev/null

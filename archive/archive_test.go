@@ -205,7 +205,7 @@ func TestModes(t *testing.T) {
 			data []byte
 			mode Mode
 		}{{early, New}, {early, New}, {late, Replace}, {late, New}} {
-			if bytes.Equal(test.data, late) && test.mode == Replace { // nobody has begun to import that
+			if bytes.Equal(test.data, late) && test.mode == Replace { // no import of that has begun
 				_, err := p.bring(late, ImportOptions{})
 				wantErr(err, ErrBeginning)
 				p.wantSame("notes", early)
@@ -347,7 +347,7 @@ func TestModes(t *testing.T) {
 		p.must(err)
 	})
 	t.Run("secrets", func(t *testing.T) {
-		key := "AK" + "IA" + "Q7XK2M5PLW3RT6ZB" // which nobody has issued
+		key := "AK" + "IA" + "Q7XK2M5PLW3RT6ZB" // which no service has issued
 		from := newPlace(t)
 		_, err := from.CreateStore(t.Context(), "keys", &memory.StoreOptions{Policy: versionlog.Policy{Secrets: versionlog.SecretsOff}})
 		from.must(err)

@@ -30,19 +30,19 @@ type ExportOptions struct {
 	// KeepGoing leaves out contents that the store has lost, and says in the manifest
 	// which these are. Each content is read twice then. Default: the first one ends Export.
 	KeepGoing bool
-	// Lost is called with a version of each content that is left out. Default: nobody is
-	// told.
+	// Lost is called with a version of each content that is left out. Default: no call.
 	Lost func(versionlog.Version)
-	// Progress. Default: nobody looks.
+	// Progress. Default: no calls.
 	Progress Progress
 	// Workers is how many contents are read at once. Default: 16.
 	Workers int
 }
 
 // Export writes an archive of a store, which ends with the store's newest commit as of the
-// call, or with that of memory.Library.OpenAt. Where something is erased before the first byte
-// is written, it reads the history anew, and ends with a commit behind that. The same history
-// and options are the same bytes. After an error w has a beginning that no reader takes for an archive.
+// call, or with that of memory.Library.OpenAt. If something is erased before the first byte is
+// written, Export reads the history again, and ends with a commit after the erasure. The same
+// history and options give the same bytes. After an error w has a beginning that no reader
+// accepts as an archive.
 //
 // Errors: versionlog.ErrCorrupt when the records are not a chain; cas.ErrNotFound and
 // cas.ErrCorrupt of a content that is lost; memory.ErrRedacted of one that was erased while the
@@ -161,8 +161,8 @@ func (x *exporter) records(ctx context.Context, m *Manifest, to *spool) error {
 	return nil
 }
 
-// described is what a store was after the last commit that was told. Of what no commit
-// tells, it is as it is now.
+// described is the store as it was after the last commit in told. Fields that no commit
+// records are as they are now.
 func described(now versionlog.Store, told *versionlog.Told, tip versionlog.Tip) versionlog.Store {
 	s, whole := told.Store()
 	if whole {

@@ -86,8 +86,8 @@ func pack(t testing.TB, all []entry) []byte {
 	return out.Bytes()
 }
 
-// seal makes the manifest say what the entries behind it are, as somebody would who changes
-// an archive on purpose.
+// seal makes the manifest fit the entries after it, as an attacker who changes an archive
+// would.
 func seal(t testing.TB, all []entry, change func(*Manifest)) []entry {
 	t.Helper()
 	m, err := decodeManifest([]byte(all[0].data))
@@ -294,8 +294,8 @@ func (s *swapped) ReadAt(p []byte, at int64) (int, error) {
 	return bytes.NewReader(s.data).ReadAt(p, at)
 }
 
-// TestChangedSince: of a file that is changed once it was verified, nothing else is taken than
-// what was, though it would be verified as well.
+// TestChangedSince: if a file is changed after it was verified, only the verified bytes are
+// used, though the new ones would verify as well.
 func TestChangedSince(t *testing.T) {
 	from := newPlace(t)
 	st := from.fill("notes")

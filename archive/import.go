@@ -13,10 +13,10 @@ import (
 	"mneme/versionlog"
 )
 
-// Import brings an archive into a library. Nothing of what is there is lost in any mode. An
-// import that was interrupted is gone on with by the same call, by the mark that it has left;
-// until then the store has a beginning of the history, or some of the memories. What was done before an error is in Imported,
-// unless that is nil.
+// Import imports an archive into a library. No mode loses anything that the library has. The same
+// call continues an import that was interrupted, by the mark that it has left; until then the store
+// has a beginning of the history, or some of the memories. Imported has the work done before an
+// error, unless it is nil.
 //
 // Errors: ErrTaken, ErrBeginning, ErrAhead, ErrInUse, ErrIncomplete, versionlog.ErrNotFound (Merge),
 // those of versionlog.Import and memory.Store.Batch, and those of the media.

@@ -80,7 +80,7 @@ type wireManifest struct {
 	Listed Part                 `json:"listed"`
 	Blobs  Part                 `json:"blobs"`
 	Lost   []cas.Digest         `json:"lost,omitempty"`
-	Root   cas.Digest           `json:"root,omitzero"` // left out of what it is of
+	Root   cas.Digest           `json:"root,omitzero"` // left out of the bytes that it is the digest of
 }
 
 // encode returns the manifest as it stands in an archive.

@@ -11,7 +11,7 @@ import (
 
 // marks is a directory that notes which imports have begun to make a store and have not ended:
 // a file of each, named by the store's id, with the root of the archive. So a store with a
-// beginning of a history is told from one that somebody has, and a store that has some of an
+// beginning of a history can be distinguished from a complete one, and a store with some of an
 // archive's memories from any other. "" notes nothing.
 type marks string
 

@@ -30,7 +30,7 @@ type merger struct {
 	session string          // of the conflicts
 	message string
 	there   map[string]versionlog.Version // what was live when the merge began, by path
-	batch   []memory.Change               // of what the store has not
+	batch   []memory.Change               // for memories that the store does not have
 	heads   []versionlog.Version
 	bytes   int64
 }
@@ -75,41 +75,12 @@ func (g *merger) check(ctx context.Context, heads []versionlog.Version) error {
 	}
 	differ, bytes := 0, int64(0)
 	for _, head := range heads {
-		now, is := g.there[head.Path]
-		if is && now.Digest == head.Digest {
-			continue
-		}
-		if !is {
-			if err := memory.CheckNew(head.Path); err != nil {
-				return fmt.Errorf("nothing was written: %w", err)
-			}
-		}
-		if head.IsDir() {
-			continue
-		}
-		data, err := g.a.Content(head.Digest)
-		if errors.Is(err, cas.ErrNotFound) {
-			continue
-		}
+		conflicts, err := g.checkHead(ctx, head)
 		if err != nil {
 			return err
 		}
-		if err := g.st.Check(head.Path, data); err != nil {
-			return fmt.Errorf("nothing was written: %w", err)
-		}
-		switch {
-		case !is && !g.opts.Confirmed:
-			if err := g.st.CheckSecrets(ctx, head.Path, data); err != nil {
-				return fmt.Errorf("nothing was written: %w", err)
-			}
-		case is && g.keep != nil:
-			id, err := g.keep.Find(head.Path, data)
-			if err != nil && !errors.Is(err, conflict.ErrNotFound) {
-				return err
-			}
-			if id == 0 {
-				differ, bytes = differ+1, bytes+head.Size+now.Size
-			}
+		if conflicts {
+			differ, bytes = differ+1, bytes+head.Size+g.there[head.Path].Size
 		}
 	}
 	if g.keep == nil {
@@ -119,6 +90,46 @@ func (g *merger) check(ctx context.Context, heads []versionlog.Version) error {
 		return fmt.Errorf("nothing was written: %d memories differ, by %d bytes: %w: %w", differ, bytes, versionlog.ErrConflict, err)
 	}
 	return nil
+}
+
+// checkHead makes sure that the store can take a head of the archive, and reports whether the head becomes
+// a conflict that the store does not keep yet.
+func (g *merger) checkHead(ctx context.Context, head versionlog.Version) (conflicts bool, err error) {
+	now, is := g.there[head.Path]
+	if is && now.Digest == head.Digest {
+		return false, nil
+	}
+	if !is {
+		if err := memory.CheckNew(head.Path); err != nil {
+			return false, fmt.Errorf("nothing was written: %w", err)
+		}
+	}
+	if head.IsDir() {
+		return false, nil
+	}
+	data, err := g.a.Content(head.Digest)
+	if errors.Is(err, cas.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := g.st.Check(head.Path, data); err != nil {
+		return false, fmt.Errorf("nothing was written: %w", err)
+	}
+	switch {
+	case !is && !g.opts.Confirmed:
+		if err := g.st.CheckSecrets(ctx, head.Path, data); err != nil {
+			return false, fmt.Errorf("nothing was written: %w", err)
+		}
+	case is && g.keep != nil:
+		id, err := g.keep.Find(head.Path, data)
+		if err != nil && !errors.Is(err, conflict.ErrNotFound) {
+			return false, err
+		}
+		return id == 0, nil
+	}
+	return false, nil
 }
 
 // add puts what is live in the archive into the batch if the store has nothing there.

@@ -39,7 +39,7 @@ type ImportOptions struct {
 	Mode Mode
 	// Slug is that of the store to import into, or to make. Default: the archive's.
 	Slug string
-	// Author is who makes the commits of a merge, and a store of an archive of heads.
+	// Author makes the commits of a merge, and a store of an archive of heads.
 	Author *memory.Author
 	// Keep is called with a store that is about to be replaced, and returns how far it has
 	// kept its history. An error ends Import. Default: nothing is replaced.
@@ -49,15 +49,15 @@ type ImportOptions struct {
 	// Marks is a directory that notes which imports have begun, beside those of the library's
 	// stores that this machine keeps. Default: none is gone on with.
 	Marks string
-	// Confirmed says that somebody means the credentials that a merge brings into a store which
-	// refuses them. Default: *memory.SecretsError, before anything is written.
+	// Confirmed says that the caller confirms the credentials that a merge brings into a store
+	// which refuses them. Default: *memory.SecretsError, before anything is written.
 	Confirmed bool
-	// Warn is called with each content that brings a credential into a store which wants to
-	// hear of that. Default: nobody is told.
+	// Warn is called with each content that brings a credential into a store whose rule asks
+	// for warnings. Default: no call.
 	Warn func(memory.SecretsFound)
 	// KeepGoing imports an archive that lacks contents. Default: ErrIncomplete.
 	KeepGoing bool
-	// Progress. Default: nobody looks.
+	// Progress. Default: no calls.
 	Progress Progress
 	// Workers is how many contents are stored at once. Default: 16.
 	Workers int

@@ -29,7 +29,7 @@ type Archive struct {
 	records  []cas.Digest         // of each line of an archive of a history, as it was verified
 	blobs    []cas.Digest         // in order
 	blobsAt  map[cas.Digest]int64 // where they begin
-	needs    wanted               // of those and of what is lost
+	needs    wanted               // of those and of lost contents
 	heads    []versionlog.Version // of an archive of heads
 }
 
@@ -138,7 +138,7 @@ func (v *verifier) history(records iter.Seq2[[]byte, error]) error {
 	return nil
 }
 
-// live verifies the list of what is live.
+// live verifies the list of live memories and directories.
 func (v *verifier) live(heads iter.Seq2[[]byte, error]) error {
 	m := v.a.Manifest
 	memories := map[string]bool{}

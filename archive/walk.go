@@ -118,7 +118,7 @@ func checkHeader(h *tar.Header) error {
 		return fmt.Errorf("%w: its entry %s is not a plain file", ErrDamaged, quote.Name(h.Name))
 	}
 	for key := range h.PAXRecords {
-		if key != "size" { // of what is larger than 8 GiB
+		if key != "size" { // of an entry of more than 8 GiB
 			return fmt.Errorf("%w: its entry %s has the extension %s", ErrDamaged, quote.Name(h.Name), quote.Name(key))
 		}
 	}
@@ -167,7 +167,7 @@ func compression(file io.ReaderAt) string {
 	return ""
 }
 
-// take is add for a version from elsewhere, whose path nobody has checked.
+// take is add for a version from elsewhere, whose path is not checked yet.
 func (w wanted) take(v *versionlog.Version) error {
 	if v.Redacted() {
 		return nil

@@ -26,7 +26,8 @@ var errOldKept = errors.New("old versions of them stay for as long as the rules 
 // awsTable is a bucket for blobs and records, and a table for the index.
 type awsTable struct{ bucket, table string }
 
-// What S3 and DynamoDB allow as names. Few commands ask, and none is to wait for it.
+// The names that S3 and DynamoDB allow. The expressions are compiled when first used, since
+// few commands need them.
 var (
 	bucketName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`) })
 	tableName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`) })

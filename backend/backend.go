@@ -1,11 +1,11 @@
-// Package backend makes a memory.Library of a URL: it is where the stores of a URL
-// are opened, with their caches, and where they are set up, copied and recovered.
+// Package backend makes a memory.Library from a URL: it opens the stores of a URL, with
+// their caches, and sets them up, copies and recovers them.
 //
-// A backend is one file of this package and one line in schemes. What it needs besides
-// the URL comes from the environment:
+// A backend is one file of this package and one line in schemes. Its other settings come
+// from the environment:
 //
-//   - $XDG_DATA_HOME, $XDG_STATE_HOME and $XDG_CACHE_HOME are where the user's own stores,
-//     what a machine remembers of stores, and caches are;
+//   - $XDG_DATA_HOME, $XDG_STATE_HOME and $XDG_CACHE_HOME are the directories for the
+//     user's own stores, for this machine's notes about stores, and for caches;
 //   - $MNEME_CONFLICTS is a directory that keeps conflicts instead of the usual one;
 //   - region, credentials, profiles and endpoints are those of the AWS SDK
 //     (AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL_S3 …), and $MNEME_INSECURE, a boolean,
@@ -42,7 +42,7 @@ var schemes = []scheme{
 	{"http+unix", "http+unix:///absolute/path", locateGateway},
 }
 
-// errInvalid is the kind of what contradicts the rules, without a text of its own.
+// errInvalid gives an error the kind errkind.Invalid, without a text of its own.
 type errInvalid struct{ error }
 
 func (errInvalid) Kind() errkind.Kind { return errkind.Invalid }
@@ -148,10 +148,10 @@ func Open(ctx context.Context, rawURL string, opts *Options) (*Library, error) {
 	return at.Open(ctx, opts)
 }
 
-// Open opens what is at the location. The caller closes the library. Nil opts are the
-// defaults. Errors name the location: ErrNoStores, versionlog.ErrFormat of what a newer
-// mneme has made, versionlog.ErrRewritten of a history that has lost what was
-// acknowledged, and those of the backend, by their kinds.
+// Open opens the stores at the location. The caller closes the library. Nil opts are the
+// defaults. Errors name the location: ErrNoStores, versionlog.ErrFormat if a newer mneme
+// has made the stores, versionlog.ErrRewritten of a history that has lost acknowledged
+// commits, and those of the backend, by their kinds.
 func (l *Location) Open(ctx context.Context, opts *Options) (*Library, error) {
 	if opts == nil {
 		opts = &Options{}

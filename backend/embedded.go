@@ -36,10 +36,10 @@ const (
 	formatPrefix   = "mneme embedded store "
 	embeddedFormat = 1
 
-	// What is left free of the disk, in bytes, unless that is more than an eighth or a
-	// sixteenth of it: by mounts, and by commands, so that a store can still be deleted.
-	// It is several times what the write-ahead log takes, of which as much may have to
-	// be carried over into the database.
+	// The bytes of the disk that mounts leave free (defaultMinFree), but at most an eighth of
+	// it, and those that commands leave free, so that a store can still be deleted
+	// (peoplesMinFree), but at most a sixteenth. It is several times the size of the
+	// write-ahead log, and as much may have to be copied from that into the database.
 	defaultMinFree = 64 << 20
 	peoplesMinFree = 16 << 20
 )
@@ -159,7 +159,7 @@ func (e embedded) openLog(ctx context.Context, opts *Options) (*sqlitelog.Log, e
 		ReadOnly: opts.ReadOnly, Refresh: opts.Refresh, Busy: opts.Busy, Still: opts.Direct,
 		Files: func(storeID string) (sqlitelog.Files, error) { return e.blobFiles(storeID) },
 	})
-	if errors.Is(err, fs.ErrNotExist) { // whoever made the format file was killed right after
+	if errors.Is(err, fs.ErrNotExist) { // the process that made the format file was killed right after
 		err = ErrNoStores
 	}
 	if errors.Is(err, versionlog.ErrRewritten) {
@@ -214,7 +214,7 @@ func (e embedded) blobFiles(storeID string) (*dircas.Store, error) {
 	return dircas.Open(filepath.Join(e.dir, storesDir, storeID, blobsDir), nil)
 }
 
-// collect is Library.Collect for what the log and the files have.
+// collect is Library.Collect for the contents in the log and in files.
 func (e embedded) collect(ctx context.Context, log *sqlitelog.Log, storeID string, opts *CollectOptions) (*Garbage, error) {
 	orphans, err := log.Collect(ctx, storeID, opts.Grace, opts.Keep, opts.contents)
 	found := &Garbage{Contents: orphans.Contents, Bytes: orphans.Bytes}
@@ -230,12 +230,12 @@ func (e embedded) collect(ctx context.Context, log *sqlitelog.Log, storeID strin
 
 // checkFormat makes sure that dir is an embedded store this mneme understands,
 // making it one if it is empty or missing and create is set. The format file
-// comes before everything else, so a directory with other files but not that
-// one is somebody else's.
+// comes before everything else, so a directory with other files but not that one is not a
+// store.
 //
-// As root, the directory has to be root's alone: a user who can plant links in it
-// decides where root writes. Other files, and directories below, are checked when
-// they are opened.
+// If mneme runs as root, only root may be able to change the directory: a user who can make
+// links in it decides where root writes. Other files, and directories below, are checked
+// when they are opened.
 func checkFormat(dir string, create bool) error {
 	root, err := safepath.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -34,7 +34,7 @@ type embeddedBackup struct {
 	copy      *sqlitelog.Log
 	progress  Progress
 
-	mu   sync.Mutex // guards what follows, and calls of progress
+	mu   sync.Mutex // guards the fields below, and calls of progress
 	done int        // contents of the store that is being copied
 	out  Backup
 }

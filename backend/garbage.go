@@ -9,7 +9,7 @@ type CollectOptions struct {
 	Grace time.Duration
 	// Keep counts only, and removes nothing.
 	Keep bool
-	// Progress is called with how far it has come; nil: nobody is told.
+	// Progress is called with the work done so far; nil: no calls.
 	Progress Progress
 }
 

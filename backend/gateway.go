@@ -55,7 +55,7 @@ var ErrCredential = gateway.ErrCredential
 // ErrPeer says that another user's process listens where a server of this machine should be.
 var ErrPeer = gateway.ErrPeer
 
-// gatewayServer is a server, which holds the credentials of what is behind it.
+// gatewayServer is a server, which holds the credentials of its backend.
 type gatewayServer struct{ *gateway.Address }
 
 // locateGateway reads the URL of a server.
@@ -132,7 +132,7 @@ func tokenSource(opts *Options) func() (string, error) {
 type tokenFile struct {
 	path string
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	read string
 	at   time.Time // of the file that was read
 	size int64
@@ -140,7 +140,7 @@ type tokenFile struct {
 
 const maxToken = 16 << 10 // bytes
 
-// rewriteTime is how long a file may be empty while it is written anew.
+// rewriteTime is how long a file may be empty while it is being rewritten.
 const rewriteTime = 10 * time.Second
 
 // token returns what the file has, without the white space around it.
@@ -148,7 +148,7 @@ func (f *tokenFile) token() (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	info, err := os.Stat(f.path)
-	if err == nil && !info.Mode().IsRegular() { // such as a pipe, which nobody may ever write to
+	if err == nil && !info.Mode().IsRegular() { // such as a pipe, to which no process may ever write
 		err = fmt.Errorf("%s: %w", f.path, errNoFile)
 	}
 	if err != nil {
@@ -169,7 +169,7 @@ func (f *tokenFile) token() (string, error) {
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" && f.read != "" && time.Since(info.ModTime()) < rewriteTime {
-		return f.read, nil // somebody is writing another one
+		return f.read, nil // another process is writing a new one
 	}
 	if err := checkToken(token); err != nil {
 		return "", fmt.Errorf("%s: %w", f.path, err)

@@ -278,8 +278,8 @@ func TestGatewayBelievesNoID(t *testing.T) {
 	}
 }
 
-// TestTokenFile: a pipe, which would be waited for, is refused, and a file that is about to be
-// written anew has the credential from before.
+// TestTokenFile: a pipe, which would be waited for, is refused, and a file that is being
+// rewritten has the credential from before.
 func TestTokenFile(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// For how long it is known how much of a disk is free, if that is so much more than what is kept:
-// more than all who write to it could take meanwhile. To ask takes as long as a fortieth of a save.
+// For spaceKnownFor the free space of a disk is not asked for again, if it exceeds the
+// reserve by ampleSpace: all writers to the disk could not take as much meanwhile. Asking
+// takes a fortieth of the time of a save.
 const (
 	spaceKnownFor = 100 * time.Millisecond
 	ampleSpace    = 1 << 30
@@ -14,12 +15,13 @@ const (
 
 // knownSpace is what a disk had free when it was last asked.
 type knownSpace struct {
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	free, total int64
 	at          time.Time
 }
 
-// isAmple reports whether far more is free, without doubt, than what reserveOf keeps of such a disk.
+// isAmple reports whether, without doubt, far more is free than the reserve that reserveOf
+// returns for such a disk.
 func (k *knownSpace) isAmple(reserveOf func(total int64) int64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

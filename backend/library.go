@@ -27,9 +27,9 @@ type Options struct {
 	ReadOnly bool
 	// Create makes an embedded store where there is none. Default: ErrNoStores.
 	Create bool
-	// Direct reads contents from the backend itself, past every cache, makes nothing of
-	// what this machine keeps of conflicts, and does nothing behind the calls, such as
-	// packing: for what verifies stores.
+	// Direct is for the verification of stores. It reads contents from the backend itself, past
+	// every cache, makes no directory for conflicts on this machine, and does no background
+	// work, such as packing.
 	Direct bool
 	// Busy is for a process that answers many at once: it keeps more in memory. Default: what an agent's
 	// machine can spare.
@@ -45,7 +45,7 @@ type Options struct {
 	// TokenFile has the credential for a server. It is read again when it changes. Default:
 	// $MNEME_TOKEN_FILE, or else the credential is $MNEME_TOKEN.
 	TokenFile string
-	// Logger gets what a backend has to say while it works. Default: nobody does.
+	// Logger gets the messages of a backend while it works. Default: none.
 	Logger *slog.Logger
 }
 
@@ -57,7 +57,7 @@ type Library struct {
 
 	log          versionlog.Log
 	blobs        *blobCaches
-	witness      *witness.Witness // nil: nothing is remembered of what is written
+	witness      *witness.Witness // nil: commits are not noted on this machine
 	conflictsDir string
 	parts
 }
@@ -113,8 +113,9 @@ func (l *Library) Close() error {
 	return l.log.Close()
 }
 
-// Conflicts returns what is kept of a store's conflicts, on this machine, in a directory where
-// mounts also have what is still to be written. For what is no id of a store there is none.
+// Conflicts returns the kept conflicts of a store on this machine, in a directory where
+// mounts also have pending writes. If storeID is not the id of a store, the result has no
+// conflicts.
 func (l *Library) Conflicts(storeID string) *conflict.Store {
 	if versionlog.CheckStoreID(storeID) != nil { // such as "../.."
 		return conflict.New(filepath.Join(os.DevNull, "no store"))
@@ -136,7 +137,7 @@ func (l *Library) Check(ctx context.Context, storeID string, report func(verify.
 	return l.parts.check(ctx, storeID, report)
 }
 
-// CheckShared is Check for what all stores share.
+// CheckShared is Check for the data that all stores share.
 func (l *Library) CheckShared(ctx context.Context, report func(verify.Problem)) error {
 	if l.parts.checkShared == nil {
 		return nil
@@ -171,8 +172,8 @@ func (l *Library) Caller(ctx context.Context) (string, error) {
 	return l.parts.caller(ctx)
 }
 
-// Credential returns what the server of the library says of the credential by now: the zero value
-// where there is no server.
+// Credential returns the latest answer of the library's server about the credential: the
+// zero value if the library has no server.
 func (l *Library) Credential() (c Credential) {
 	if l.credential != nil {
 		c = l.credential()
@@ -180,10 +181,10 @@ func (l *Library) Credential() (c Credential) {
 	return c
 }
 
-// CheckFree returns why nothing more is to be stored on the disk that the library is
-// on, of which minFree bytes are a reserve; nil is its default, 64 MiB or an eighth of a
-// smaller disk. The error is of kind errkind.NoSpace. Where the library is on no disk of
-// this machine, it is nil.
+// CheckFree returns why nothing more may be stored on the library's disk, of which minFree
+// bytes are a reserve; nil is its default, 64 MiB or an eighth of a smaller disk. The error
+// is of kind errkind.NoSpace. If the library is not on a disk of this machine, the error is
+// nil.
 func (l *Library) CheckFree(minFree *int64) error {
 	if l.parts.checkFree == nil {
 		return nil
@@ -191,10 +192,10 @@ func (l *Library) CheckFree(minFree *int64) error {
 	return l.parts.checkFree(minFree)
 }
 
-// Collect removes what nothing of a store needs any more: contents that no version has,
-// conflicts that have expired, and what killed processes have left, but nothing that a mount
-// will settle. Others may use the store meanwhile. What it could do is in the Garbage also
-// beside an error. ErrServerCollects.
+// Collect removes data of a store that is no longer needed: contents that no version has,
+// conflicts that have expired, and files that killed processes have left, except pending
+// writes that a mount will settle. Other processes may use the store meanwhile. Garbage
+// counts the removals, also with an error. ErrServerCollects.
 func (l *Library) Collect(ctx context.Context, storeID string, opts *CollectOptions) (*Garbage, error) {
 	if err := l.MayCollect(); err != nil {
 		return nil, err
@@ -227,9 +228,9 @@ func (l *Library) EraseOrphans() func(ctx context.Context, storeID string) (int,
 	return l.parts.eraseOrphans
 }
 
-// EraseLeft returns what removes files of contents that killed processes have left half written, and returns
-// how many there were; the error says where one that may be of a living process has what is to be erased.
-// Nil: there are none.
+// EraseLeft returns a function that removes contents that killed processes have left half
+// written in files, and returns their number. Its error names a file that may be of a
+// living process and has a text to erase. Nil: the library has no such files.
 func (l *Library) EraseLeft() func(ctx context.Context, storeID string, has func(text []byte) bool) (int, error) {
 	return l.parts.eraseLeft
 }
@@ -272,6 +273,6 @@ func (l *Library) Requests() []RequestCount {
 // CacheStats adds up what the caches of all stores did.
 func (l *Library) CacheStats() cache.Stats { return l.blobs.stats() }
 
-// Salvage finds a content in the cache on this disk, for memory.VerifyOptions. What it
-// returns may be damaged.
+// Salvage finds a content in the cache on this disk, for memory.VerifyOptions. The content
+// may be damaged.
 func (l *Library) Salvage(d cas.Digest) ([]byte, bool) { return l.blobs.salvage(d) }

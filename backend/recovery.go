@@ -14,8 +14,8 @@ type Setup struct {
 	// It reports whether there are stores that the index has lost, which
 	// Recovery.Rebuild brings back.
 	Run func(ctx context.Context, opts *SetupOptions, report func(SetupStep)) (orphaned bool, err error)
-	// Plan says what Run would make, and who needs which permissions. It asks nobody.
-	// Of opts it needs the owner.
+	// Plan lists the objects that Run would make, and the permissions that each policy needs.
+	// It sends no requests. It uses only the owner of opts.
 	Plan func(opts *SetupOptions) *SetupPlan
 }
 
@@ -68,9 +68,9 @@ type Policy struct {
 
 // Recovery is what a backend can do about what is lost, or may be one day.
 type Recovery struct {
-	// Rebuild makes the index of a store, or of all that there are where store is "",
-	// anew from the records. Nothing else may write to them meanwhile. Nil: the index
-	// is not apart from the records.
+	// Rebuild makes the index of a store, or of all stores if store is "", again from the
+	// records. No other process may write to the stores meanwhile. Nil: the index is not
+	// separate from the records.
 	Rebuild func(ctx context.Context, store string, progress Progress) error
 	// Losses tells what was acknowledged and is not there, as far as the backend itself
 	// remembers. It changes nothing. Nil: it remembers nothing.

@@ -49,8 +49,8 @@ func (w watcher) Check(ctx context.Context, log versionlog.Log, s versionlog.Sto
 	return err
 }
 
-// explain returns the error for what is missing of a history. Where the index is behind
-// the records, nothing is lost, and it is that of the backend.
+// explain returns the error for missing commits of a history. If the index is behind the
+// records, nothing is lost, and the error is the backend's.
 func (l *Library) explain(ctx context.Context, missing *witness.MissingError, s versionlog.Store) error {
 	if behind := l.IndexBehind(ctx, s.ID); behind != nil {
 		return behind
@@ -99,9 +99,9 @@ func (l *Library) CheckReaders(ctx context.Context, stores []*memory.Store) erro
 	return nil
 }
 
-// Seen compares a store with what this machine remembers of it. What is missing
-// describes the commit that was seen and is not in the history, or is another now; "" is
-// none. What has changed are the parts of its description that are not as remembered.
+// Seen compares a store with this machine's notes about it. missing describes the commit
+// that was seen and is not in the history, or has changed; "" is none. changed are the
+// parts of the store's description that differ from the notes.
 func (l *Library) Seen(ctx context.Context, s versionlog.Store) (missing string, changed []string, err error) {
 	if l.witness == nil {
 		return "", nil, nil

@@ -44,8 +44,8 @@ type Options struct {
 	// the one being written included. Of caches that share Dir each enforces its
 	// own bound on all that is there. Default: 1 GiB.
 	DiskBytes int64
-	// Near says that the next store is on this machine, where a read takes no longer than to wait
-	// for somebody else's: every Get that finds nothing reads by itself.
+	// Near says that the next store is on this machine, where a read takes no longer than
+	// waiting for another caller's: every Get that misses reads separately.
 	Near bool
 }
 
@@ -55,8 +55,8 @@ type Options struct {
 // for it shares its outcome. Put, Has, List and Delete ask the next store. A disk tier
 // that is damaged, full, read-only or removed costs speed and never an answer.
 //
-// What is cached is served also when the next store has lost it: a check of a
-// store must read the store itself.
+// Cached blobs are served also when the next store has lost them: a check of a store must
+// read the store itself.
 type Cache struct {
 	next     cas.Store
 	near     bool
@@ -103,8 +103,8 @@ func New(next cas.Store, opts *Options) (*Cache, error) {
 }
 
 // Close cancels the fetches under way, except those of a near store, waits for all of
-// them and gives the memory back. What is on disk stays for the next time. Close does not close the next store.
-// Reads and writes after Close return ErrClosed.
+// them and gives the memory back. The disk tier stays for the next time. Close does not
+// close the next store. Reads and writes after Close return ErrClosed.
 func (c *Cache) Close() {
 	c.flights.close()
 	c.disk.close()
@@ -174,10 +174,10 @@ func (c *Cache) BatchSize() int {
 	return cas.BatchSize(c.next)
 }
 
-// GetBatch implements cas.BatchGetter. It reads what is in memory, and what the
-// next store reads together; not from the disk tier. Neither tier keeps what it
-// reads: who reads ahead hands it on. A Get of one of the blobs at the same time
-// does not wait for it.
+// GetBatch implements cas.BatchGetter. It reads from memory and, in a batch, from the next
+// store; not from the disk tier. Neither tier keeps the blobs that it reads: a caller that
+// reads ahead passes them on. A Get of one of the blobs at the same time does not wait for
+// it.
 func (c *Cache) GetBatch(ctx context.Context, ds []cas.Digest) [][]byte {
 	all := make([][]byte, len(ds))
 	if !c.flights.enter() {

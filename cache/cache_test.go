@@ -58,8 +58,8 @@ func (s batching) GetBatch(ctx context.Context, ds []cas.Digest) [][]byte {
 	return all
 }
 
-// TestBatchPassesThrough: what is read ahead, many blobs at a time, does not take
-// the room of what was asked for.
+// TestBatchPassesThrough: blobs that are read ahead, many at a time, do not take the room
+// of requested ones.
 func TestBatchPassesThrough(t *testing.T) {
 	next := batching{memcas.New()}
 	c := newCache(t, next, &Options{})

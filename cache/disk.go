@@ -31,9 +31,9 @@ const (
 )
 
 // disk is the disk tier: files named like those of dircas, filled by rename and
-// verified whenever they are read. Readers take no lock. Whoever fills or evicts
-// holds the ledger. As root, the directory has to be one that only root may change.
-// A nil *disk is none.
+// verified whenever they are read. Readers take no lock. A process that fills or evicts
+// holds the ledger. If it runs as root, only root may be able to change the directory. A
+// nil *disk is none.
 type disk struct {
 	dir      *safepath.Root
 	limit    int64
@@ -43,9 +43,9 @@ type disk struct {
 	work    sync.WaitGroup // of writing what was queued meanwhile
 
 	mu        sync.Mutex // guards the fields below; taken after filling
-	queue     []blob     // to be written by whoever is busy
+	queue     []blob     // to be written by the goroutine that is busy
 	queued    int64      // bytes in queue
-	busy      bool       // somebody writes the queue
+	busy      bool       // a goroutine writes the queue
 	restUntil time.Time
 }
 
@@ -162,7 +162,7 @@ func (t *disk) makeRoom(l *ledger, need int64) (int64, error) {
 	if ok && used <= t.limit-need {
 		return used, nil
 	}
-	// Nobody is writing it: the ledger is held.
+	// No other process is writing it, since the ledger is held.
 	if err := l.root.Remove(fillingName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, err
 	}

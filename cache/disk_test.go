@@ -92,7 +92,7 @@ func TestDiskBound(t *testing.T) {
 	if s := c.Stats(); s.Evictions == 0 || s.DiskErrors != 0 {
 		t.Errorf("%+v", s)
 	}
-	// What was evicted is served again, from the next store.
+	// Evicted blobs are served again, from the next store.
 	for i := range 100 {
 		get(t, c, i)
 	}
@@ -230,7 +230,7 @@ func TestFilledByAnother(t *testing.T) {
 	}
 }
 
-// Links that somebody has planted in the directory lead nowhere.
+// Links that another user has made in the directory are not followed.
 func TestPlantedLinks(t *testing.T) {
 	name := cas.Sum(sized(0, block)).String()
 	for _, planted := range []string{name[:2], fillingName, ledgerName} {

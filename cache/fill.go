@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxQueued bounds the bytes that wait to be written to the disk tier. What
-	// comes on top of that is not kept there.
+	// maxQueued bounds the bytes that wait to be written to the disk tier. Further blobs are
+	// not kept there.
 	maxQueued = 16 << 20
 	// maxBatch is how many files are written under one hold of the ledger, for
 	// which other processes wait.

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestConcurrentFills holds that what many readers fetch at once is all on disk
-// when the cache has been closed, within its bound, and without anybody waiting
-// for anybody else's file.
+// TestConcurrentFills checks that blobs which many readers fetch at once are all on disk
+// when the cache has been closed, within its bound, and that no reader waits for another
+// one's file.
 func TestConcurrentFills(t *testing.T) {
 	const n = 300
 	dir := filepath.Join(t.TempDir(), "cache")

@@ -78,8 +78,8 @@ func (f *flights) run(ctx context.Context, d cas.Digest, fl *flight, fetch func(
 	close(fl.done)
 }
 
-// leave ends the fetch with its last waiter. Nobody may join it after that: its
-// outcome would be the cancellation of somebody else.
+// leave ends the fetch with its last waiter. No caller may join it after that: its outcome
+// would be another caller's cancellation.
 func (f *flights) leave(d cas.Digest, fl *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -100,7 +100,7 @@ func (f *flights) enter() bool {
 	return !f.closed
 }
 
-// forgetLocked drops a flight that has ended. By then another fetch for d may be under way.
+// forgetLocked drops a flight that has ended. Another fetch for d may be under way already.
 func (f *flights) forgetLocked(d cas.Digest, fl *flight) {
 	if f.under[d] == fl {
 		delete(f.under, d)

@@ -80,8 +80,8 @@ func TestCancelledWaiter(t *testing.T) {
 	})
 }
 
-// TestLastWaiterCancels: a fetch that nobody waits for ends, and whoever comes
-// after that starts a new one.
+// TestLastWaiterCancels: a fetch without waiters ends, and the next caller starts a new
+// one.
 func TestLastWaiterCancels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held := true

@@ -10,9 +10,10 @@ import (
 
 var _ cas.Forgetter = (*Cache)(nil)
 
-// Forget implements cas.Forgetter: both tiers are emptied, the one on disk for all who
-// share it. It does not say which blobs were erased, for nobody knows by then: their
-// digests were erased, too. It is rare, and costs no more than reading again what is needed.
+// Forget implements cas.Forgetter: both tiers are emptied, the one on disk for all
+// processes that share it. It empties them whole, since the erased blobs are no longer
+// known: their digests were erased, too. It is rare, and costs no more than reading the
+// needed blobs again.
 func (c *Cache) Forget() error {
 	c.deletes.Add(1)
 	c.memory.clear()

@@ -59,9 +59,8 @@ func tryLock(root *os.Root) (*ledger, error) {
 	return nil, err
 }
 
-// lockFile locks the ledger f of a directory. It returns false when somebody
-// else holds the lock, and when f has been removed: then its lock locks nobody
-// out.
+// lockFile locks the ledger f of a directory. It returns false when another process holds
+// the lock, and when f has been removed: then its lock excludes no other process.
 func lockFile(f *os.File, root *os.Root) (bool, error) {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
@@ -81,8 +80,8 @@ func lockFile(f *os.File, root *os.Root) (bool, error) {
 	return err == nil && os.SameFile(mine, named), err
 }
 
-// used returns the bytes on disk, and false when nobody knows: then they have to
-// be counted.
+// used returns the bytes on disk, and false when they are not known: then they must be
+// counted.
 func (l *ledger) used() (int64, bool) { return readUsage(l.root) }
 
 // readUsage reads the ledger without its lock. A number that another boot of the

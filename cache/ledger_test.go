@@ -94,7 +94,7 @@ func TestLeftoverOfKilledFill(t *testing.T) {
 	}
 }
 
-// TestLeftoverWithoutLedger: what nobody accounts for is removed when the files
+// TestLeftoverWithoutLedger: files that no ledger accounts for are removed when the files
 // are counted.
 func TestLeftoverWithoutLedger(t *testing.T) {
 	dir := t.TempDir()
@@ -165,7 +165,7 @@ func checkLedger(t *testing.T, dir string, limit int64) {
 	defer l.unlock()
 	used, ok := l.used()
 	if !ok {
-		return // nobody has filled it yet
+		return // it is not filled yet
 	}
 	if n := onDisk(t, dir); n > limit || n > used {
 		t.Errorf("%d blocks on disk, ledger %d, limit %d", n/block, used/block, limit/block)

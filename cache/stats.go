@@ -19,7 +19,7 @@ type Stats struct {
 	// FetchedBytes counts the bytes that the next store's Get returned.
 	FetchedBytes uint64
 	// Corrupt counts files of the disk tier that did not hold the bytes of their
-	// digest. They were removed and fetched anew.
+	// digest. They were removed and fetched again.
 	Corrupt uint64
 	// Evictions counts the files that this Cache removed from the disk tier to
 	// make room.

@@ -1,6 +1,6 @@
-// Package errkind says of every error which of a few kinds it is. What an error looks
-// like to others (an errno, an exit code, an answer over a protocol) is a table over
-// kinds; what may be done about one is a property of its kind.
+// Package errkind gives every error one of a few kinds. The form of an error for others (an
+// errno, an exit code, an answer over a protocol) is a table over kinds; whether it can be
+// retried is a property of its kind.
 //
 // Packages declare their errors with New, or give their error types a method Kind.
 package errkind
@@ -21,7 +21,7 @@ const (
 	Corrupt                     // data is damaged, or missing though it was stored
 	Fenced                      // the commit is of an epoch that is over
 	NoSpace                     // the disk is full, or nearly
-	OverQuota                   // somebody has used up what they may use
+	OverQuota                   // the writer or the store has used up its quota
 	TooLarge                    // a memory is larger than its store takes
 	TooMany                     // there are more changes than one commit takes
 	NameTooLong                 // a path, or a part of one, is longer than it may be
@@ -34,7 +34,7 @@ const (
 	Conflict                    // what was to be replaced is not what was expected
 	Overlap                     // a path would lie below another memory's path
 	Exists                      // the name is taken
-	InUse                       // somebody else is using it
+	InUse                       // another process is using it
 	NotFound                    // there is no such store, memory, version or conflict
 	Missing                     // what a backend stands on is not there, such as its bucket
 	Newer                       // the data was written by a newer mneme
@@ -103,6 +103,17 @@ func All() []Kind {
 // New returns an error to compare with, of a kind.
 func New(k Kind, text string) error { return &sentinel{k, text} }
 
+// Wrap returns err, with its text, as an error of a kind.
+func Wrap(k Kind, err error) error { return wrapped{k, err} }
+
+type wrapped struct {
+	kind Kind
+	error
+}
+
+func (w wrapped) Kind() Kind    { return w.kind }
+func (w wrapped) Unwrap() error { return w.error }
+
 type sentinel struct {
 	kind Kind
 	text string
@@ -146,9 +157,9 @@ func own(err error) Kind {
 	return Unknown
 }
 
-// ofErrno is the kind of what the operating system says of the store's own files. A
-// commit that ends with one may be in the history. A file that is missing means something
-// only to the caller that looked for it.
+// ofErrno is the kind of an errno of the operating system about the store's own files. A
+// commit that ends with one may be in the history. Only the caller that looked for a
+// missing file knows its meaning.
 func ofErrno(errno syscall.Errno) Kind {
 	switch errno {
 	case syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG:

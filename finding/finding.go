@@ -37,7 +37,7 @@ const (
 	PackedPlace     Kind = "packed-place"    // in no tree
 	PackedContent   Kind = "packed-content"  // it does not decode
 	PackedProgress  Kind = "packed-progress" // it is outside the history
-	FileLeft        Kind = "file-left"       // a file is to be removed, and needed
+	FileLeft        Kind = "file-left"       // a file is marked for removal, but needed
 	BlobUnneeded    Kind = "blob-unneeded"   // damaged, and of no version
 	FileUnneeded    Kind = "file-unneeded"   // damaged, and not the only place
 	SchemaForeign   Kind = "schema-foreign"

@@ -14,13 +14,14 @@ import (
 // erasure is one erasing of versions from log, contents and the caches of this process.
 //
 //  1. Events name the versions, at most versionlog.MaxRedacted each. Records and heads lose them with the event.
-//  2. A walk over the history finds the contents that no version has any more, and the versions that still say
-//     a path of an erased one. Where a record cannot be read, its versions may have any content, and all stay.
+//  2. A walk over the history finds the contents that no version has any longer, and the versions that still
+//     have a path of an erased one. Where a record cannot be read, its versions may have any content, and all
+//     stay.
 //  3. Those contents are deleted, unless the log does that.
-//  4. The caches of this process are emptied, before the log is purged of what the versions have left, since
-//     its connections hold pages, and after, since other requests have read meanwhile.
+//  4. The caches of this process are emptied, before the log is purged of the traces of the versions, since its
+//     connections hold pages, and after, since other requests have read meanwhile.
 //
-// Each step passes over what an earlier erasure has done, so one that was cut off is made again by its ids.
+// Each step skips the work that an earlier erasure has done, so an interrupted erasure is repeated by its ids.
 type erasure struct {
 	st      *memory.Store
 	ids     []string

@@ -34,9 +34,9 @@ func wantWhole(t *testing.T, st *memory.Store) {
 	}
 }
 
-// TestRedact: a content that no version has any more goes, also out of the caches of those
-// who follow, and one that another version has stays. Whoever reads an erased version
-// hears who erased it, when and why.
+// TestRedact: a content that no version has any longer is deleted, also from the caches of
+// followers, and one that another version has stays. A reader of an erased version gets its
+// eraser, the time and the reason.
 func TestRedact(t *testing.T) {
 	ctx := t.Context()
 	blobs := memcas.New()

@@ -143,7 +143,7 @@ type textFinder struct {
 	unseen []Unseen
 }
 
-// textFound says whether a content has the text, or why nobody can tell.
+// textFound says whether a content has the text, or why that is not known.
 type textFound struct {
 	has  bool
 	lost string

@@ -29,23 +29,24 @@ type FollowerOptions struct {
 	Library   *memory.Library                      // whose stores are followed by their ids
 	FollowFar bool                                 // follow stores whose log is on another machine, too, rather than ask every minute
 	Kept      func(storeID string) *conflict.Store // nil of a store without any
-	Clear     func()                               // lets go of what else may hold erased texts
+	Clear     func()                               // releases other memory that may hold erased texts
 	Free      func()                               // collects garbage and gives memory back to the system; nil: debug.FreeOSMemory
 	Logger    *slog.Logger                         // nil discards
 }
 
-// Follower has a process keep nothing of versions that were erased. Each process that serves stores has one: a mount,
-// a server, and those that give an agent memory without a mount.
+// Follower makes a process keep nothing of versions that were erased. Each process that serves stores has one: a
+// mount, a server, and those that give an agent memory without a mount.
 //
-//  1. It hears of erased versions. A mount follows its stores itself, and passes on what it meets (Met). Other
-//     processes have stores followed (Follow). A request that erases versions says so at once (Told). One that
-//     begins looks for redactions before that may still be under way (Missed).
+//  1. It learns of erased versions. A mount follows its stores itself, and passes on the erasures that it meets
+//     (Met). Other processes ask the Follower to follow stores (Follow). A request that erases versions reports
+//     them at once (Told). A process that begins looks for earlier redactions that may still be under way
+//     (Missed).
 //  2. It erases kept conflicts of which one side is a redacted version at once, also those of redactions before it
-//     began. What the rule of a store lets go of stays there until it expires.
+//     began. Kept conflicts of versions that expired by a store's rule stay until the conflicts expire.
 //  3. When versions were erased, none more for a second, and the process is calm, it clears memory: it empties the
 //     caches of the stores, calls Clear, and collects garbage twice, since pools leave the rest to the next
-//     collection. Go overwrites what is freed in a process that has GODEBUG=clobberfree=1.
-//  4. It does that again two minutes later, for what was read of a redaction that took longer.
+//     collection. Go overwrites freed memory in a process that has GODEBUG=clobberfree=1.
+//  4. It does that again two minutes later, for texts that were read during a redaction that took longer.
 type Follower struct {
 	opts    FollowerOptions
 	heard   atomic.Int64 // when versions were erased last, in nanoseconds of Unix time
@@ -57,7 +58,7 @@ type Follower struct {
 	work sync.WaitGroup
 	told chan struct{} // versions were erased
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	stores map[string]bool
 	erased map[string]*memory.Store // whose caches may have what was erased
 }
@@ -81,7 +82,7 @@ func NewFollower(opts *FollowerOptions) *Follower {
 // Start begins to clear memory.
 func (f *Follower) Start() { f.work.Go(f.run) }
 
-// Close ends what the follower does, and returns when that has ended.
+// Close ends the work of the follower, and returns when it has ended.
 func (f *Follower) Close() {
 	f.end()
 	f.work.Wait()
@@ -97,7 +98,7 @@ func (f *Follower) IsRecent() bool { return time.Since(time.Unix(0, f.heard.Load
 // Cleared returns when memory was cleared last; long ago: never.
 func (f *Follower) Cleared() time.Time { return time.Unix(0, f.cleared.Load()) }
 
-// tell has memory cleared.
+// tell starts the clearing of memory.
 func (f *Follower) tell(st *memory.Store) {
 	f.mu.Lock()
 	f.erased[st.Info().ID] = st
@@ -132,7 +133,8 @@ func (f *Follower) run() {
 	}
 }
 
-// clearMemory lets go of what may hold erased texts; last says that nothing is left to do for them then.
+// clearMemory releases memory that may hold erased texts; last says that nothing is left to
+// do for them afterwards.
 func (f *Follower) clearMemory(last bool) {
 	f.mu.Lock()
 	stores := slices.Collect(maps.Values(f.erased))

@@ -23,7 +23,7 @@ func (l farLog) Capabilities() versionlog.Capabilities {
 }
 
 // TestFollower: a process that follows a store, or asks it, erases kept conflicts of redacted versions, and no
-// others, and clears memory when it is calm, and two minutes later; also for what was redacted before it began.
+// others, and clears memory when it is calm, and two minutes later; also after redactions before it began.
 func TestFollower(t *testing.T) {
 	for name, c := range map[string]struct {
 		far, before bool

@@ -14,10 +14,11 @@ import (
 )
 
 // Redact erases versions of a store for good, for a reason that stays in the history: path, content, size and hash,
-// contents that no other version has, and what is kept of the versions on the machine, nil for nothing. The caches
-// of this process are emptied; other processes empty theirs as they follow the log (Follower). It may be repeated:
-// what is erased already is passed over, and what an earlier one has left to do is done. Beside an error there is a
-// receipt where something was erased. What is left somewhere is no error, see Receipt.Left.
+// contents that no other version has, and copies of the versions that are kept on the machine (nil: none). The
+// caches of this process are emptied; other processes empty theirs as they follow the log (Follower). It may be
+// repeated: versions that are erased already are skipped, and the work that an earlier call has left is done. With
+// an error it also returns a receipt if something was erased. Traces that are left somewhere are no error, see
+// Receipt.Left.
 //
 // Errors: memory.ErrSessionRedacts, memory.ErrReadOnly, versionlog.ErrLiveHead, versionlog.ErrNotFound,
 // versionlog.ErrNoRedaction, versionlog.ErrInvalid without a reason.

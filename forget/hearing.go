@@ -45,8 +45,8 @@ func (f *Follower) Told(storeID string) {
 	f.tell(st)
 }
 
-// Missed does what is left to do for redactions before a time at which the process began with a store. While the
-// store cannot be asked, it tries again, until ctx ends.
+// Missed does the remaining work for redactions before the time at which the process began
+// with a store. While the store cannot be asked, it tries again, until ctx ends.
 func (f *Follower) Missed(ctx context.Context, st *memory.Store, began time.Time) {
 	for {
 		err := f.look(ctx, st, began.Add(-ErasedWithin), true)

@@ -13,10 +13,11 @@ import (
 	"mneme/versionlog"
 )
 
-// EraseKept erases what a machine keeps of versions beside log and contents: the kept conflicts of all
-// redacted versions of the store, with those in which the request finds something, and what killed mounts
-// have left. It names scratch files of running mounts in which the request finds something. It returns how
-// much it has found, and what has become of each place. An error says that it could not read the history.
+// EraseKept erases the copies of versions that a machine keeps apart from log and contents: the kept
+// conflicts of all redacted versions of the store, with those in which the request finds something, and
+// the writes that killed mounts have left. It names scratch files of running mounts in which the
+// request finds something. It returns how much it has found, and the outcome for each place. An error
+// says that it could not read the history.
 func EraseKept(ctx context.Context, m *Machine, st *memory.Store, r *Request) (n int, places []versionlog.Purged, err error) {
 	versions, err := st.RedactedVersions(ctx) // also those of redactions that were cut off here
 	if err != nil {
@@ -45,8 +46,8 @@ func EraseKept(ctx context.Context, m *Machine, st *memory.Store, r *Request) (n
 // errWaiting says why a redaction leaves what a killed mount has left.
 var errWaiting = errors.New("a save that a killed mount has left waits for the next mount of the store; mount it once, and run the command again")
 
-// waiting is the error that what a killed mount has left, nil where that is damaged, may be what
-// is to be erased.
+// waiting returns errWaiting if the write e, which a killed mount has left, may hold a text
+// to erase. A nil e is a damaged write.
 func waiting(e *spool.Entry, r *Request) error {
 	if e == nil || r.has(e.Data) || r.has([]byte(e.Path)) {
 		return errWaiting
@@ -58,8 +59,8 @@ func waiting(e *spool.Entry, r *Request) error {
 // they follow the redaction.
 const wipeTime = 2 * time.Second
 
-// scratchOf returns how many scratch files of running mounts have what is to be erased; the error names
-// them, and says what to do.
+// scratchOf returns how many scratch files of running mounts have a text to erase; the
+// error names them, and the next step.
 func scratchOf(ctx context.Context, dir, slug string, r *Request) (int, error) {
 	var used []spool.Entry
 	settled, err := 0, error(nil)

@@ -9,9 +9,9 @@ import (
 	"mneme/versionlog"
 )
 
-// Receipt says what was erased, where, and what is left.
+// Receipt lists the erased versions, the places, and the traces that are left.
 type Receipt struct {
-	Type      string    `json:"type"` // "redaction", or "retention" of what a rule let go of
+	Type      string    `json:"type"` // "redaction", or "retention" for versions that expired by a rule
 	Store     string    `json:"store"`
 	Reason    string    `json:"reason"`
 	Time      time.Time `json:"time"`
@@ -64,7 +64,7 @@ func (r *Receipt) add(places []versionlog.Purged) {
 	}
 }
 
-// note tells of a place, which is done where err is nil.
+// note notes a place, which is done if err is nil.
 func (r *Receipt) note(place string, err error) { r.add([]versionlog.Purged{purged(place, err)}) }
 
 func purged(place string, err error) versionlog.Purged {

@@ -20,9 +20,10 @@ type Expired struct {
 	Bytes    int64    // of those contents
 }
 
-// FindExpired returns the versions that the store's rule lets go of at a time. A version that
-// was replaced less than grace ago stays whatever the rule says, for what programs have
-// open is based on such ones. Progress is called with how many commits were looked at.
+// FindExpired returns the versions that the store's rule lets go of at a time. A version
+// that was replaced less than grace ago stays whatever the rule says, since files that
+// programs have open are based on such versions. Progress is called with the number of
+// commits that were read.
 func FindExpired(ctx context.Context, st *memory.Store, now time.Time, grace time.Duration, progress func(done, total int)) (*Expired, error) {
 	found := &Expired{Rule: st.Info().Policy.Retention}
 	if found.Rule == (versionlog.Retention{}) {
@@ -36,52 +37,73 @@ func FindExpired(ctx context.Context, st *memory.Store, now time.Time, grace tim
 	if err != nil {
 		return nil, err
 	}
-	begun := map[string]bool{}
-	var all []aged
-	lives := map[string][]int{} // of memories, places in all
-	users := map[cas.Digest]int{}
+	all := &census{lives: map[string][]int{}, users: map[cas.Digest]int{}, begun: map[string]bool{}}
 	for c, err := range st.Commits(ctx, 0) {
 		if err != nil {
 			return nil, fmt.Errorf("store %s: %w", st.Info().Slug, err)
 		}
-		if left[c.Seq] && c.IsEvent(versionlog.EventRetention) {
-			for _, id := range c.Event.ErasedVersions() {
-				begun[id] = true
-			}
-		}
-		for i := range c.Versions {
-			v := &c.Versions[i]
-			lives[v.MemoryID] = append(lives[v.MemoryID], len(all))
-			all = append(all, aged{id: v.ID, at: c.Time, digest: v.Digest, size: v.Size, live: v.Live(), erased: v.Redacted()})
-			users[v.Digest]++
-		}
+		all.add(c, left[c.Seq])
 		progress(int(c.Seq), int(tip.Seq))
 	}
-	for _, life := range lives {
-		for i, place := range life {
-			v, behind := &all[place], len(life)-1-i
-			replaced := v.at
-			if behind > 0 {
-				replaced = all[life[i+1]].at
-			}
-			v.goes = (behind > 0 || !v.live) && now.Sub(replaced) >= grace && !keeps(found.Rule, behind, now.Sub(replaced))
+	all.judge(found.Rule, now, grace)
+	all.report(found)
+	return found, nil
+}
+
+// census is all versions of a store, as a rule of retention judges them.
+type census struct {
+	versions []aged
+	lives    map[string][]int   // by memory: the places of its versions, oldest first
+	users    map[cas.Digest]int // how many versions have a content
+	begun    map[string]bool    // ids of versions whose erasure by a rule has begun and not ended
+}
+
+// add adds the versions of a commit. An unpurged commit is an event whose versions have left something
+// where the log keeps them.
+func (a *census) add(c *versionlog.Commit, unpurged bool) {
+	if unpurged && c.IsEvent(versionlog.EventRetention) {
+		for _, id := range c.Event.ErasedVersions() {
+			a.begun[id] = true
 		}
 	}
-	for i := range all {
-		v := &all[i]
-		if v.goes && v.erased && begun[v.id] {
+	for i := range c.Versions {
+		v := &c.Versions[i]
+		a.lives[v.MemoryID] = append(a.lives[v.MemoryID], len(a.versions))
+		a.versions = append(a.versions, aged{id: v.ID, at: c.Time, digest: v.Digest, size: v.Size, live: v.Live(), erased: v.Redacted()})
+		a.users[v.Digest]++
+	}
+}
+
+// judge marks the versions that a rule lets go of.
+func (a *census) judge(rule versionlog.Retention, now time.Time, grace time.Duration) {
+	for _, life := range a.lives {
+		for i, place := range life {
+			v, newer := &a.versions[place], len(life)-1-i
+			replaced := v.at
+			if newer > 0 {
+				replaced = a.versions[life[i+1]].at
+			}
+			v.goes = (newer > 0 || !v.live) && now.Sub(replaced) >= grace && !keeps(rule, newer, now.Sub(replaced))
+		}
+	}
+}
+
+// report adds the marked versions to found, and the contents that no other version has.
+func (a *census) report(found *Expired) {
+	for i := range a.versions {
+		v := &a.versions[i]
+		if v.goes && v.erased && a.begun[v.id] {
 			found.Begun = append(found.Begun, v.id)
 		}
 		if !v.goes || v.erased {
 			continue
 		}
 		found.Versions = append(found.Versions, v.id)
-		if users[v.digest]--; users[v.digest] == 0 && !v.digest.IsZero() {
+		if a.users[v.digest]--; a.users[v.digest] == 0 && !v.digest.IsZero() {
 			found.Contents++
 			found.Bytes += v.size
 		}
 	}
-	return found, nil
 }
 
 // unpurged returns the events whose versions have left something where the log keeps them.
@@ -112,10 +134,11 @@ func keeps(rule versionlog.Retention, newer int, since time.Duration) bool {
 		rule.KeepDays > 0 && int64(since/day) < rule.KeepDays
 }
 
-// LetGo erases what FindExpired has found, as Redact does, by events that name the rule. Versions that were
-// erased meanwhile are passed over. What was begun, and the rule still lets go of, is finished. Kept conflicts of
-// these versions stay until they expire. Progress is called with how many versions are erased. The
-// receipt says what was erased, also beside an error.
+// LetGo erases the versions that FindExpired has found, as Redact does, by events that name the rule.
+// Versions that were erased meanwhile are skipped. An erasure that was begun is finished if the rule still
+// lets go of its versions. Kept conflicts of these versions stay until they expire. Progress is called
+// with the number of erased versions. The receipt lists the erased versions, also with an error.
+//
 // Errors: those of Redact; versionlog.ErrInvalid where the store has another rule now.
 func LetGo(ctx context.Context, st *memory.Store, e *Expired, progress func(done, total int)) (*Receipt, error) {
 	event := func(ids ...string) *versionlog.Event { return versionlog.RetentionApplied(e.Rule, ids...) }

@@ -14,9 +14,10 @@ import (
 	"mneme/versionlog/memlog"
 )
 
-// TestRetention: a rule lets go of what both its bounds let go of, never of a head or of what
-// was replaced within the grace time, and contents go that no version has any more. Who reads
-// what is gone hears of the rule; the history is whole.
+// TestRetention: a rule lets go of versions that both its bounds let go of, never of a head
+// or of a version that was replaced within the grace time, and contents that no version has
+// any longer are deleted. A reader of an erased version gets an error that names the rule;
+// the history is whole.
 func TestRetention(t *testing.T) {
 	for name, c := range map[string]struct {
 		days, versions int64

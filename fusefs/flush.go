@@ -84,39 +84,61 @@ func (fs *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Statu
 // daemon does not see them, it is committed: only so its error is heard.
 func (fs *fileSystem) committedByAnotherClose(h *handle, thread uint32) (byAnother bool, upTo *mark) {
 	fs.mu.RLock()
-	st, node := h.stage, h.node.ID()
-	all := st.err != 0 || st.overtaken || st.anyones > st.committed
-	inDoubt := !st.dirty || storeOf(h.node).session.IsInDoubt(&st.lost) // its error, if there is one, is to be heard
-	content, wrote, committed, last := st.wrote, h.wrote, st.committed, h.thread
-	half := content && st.pageEnd && thread != st.thread && st.whole.changes < wrote.changes && st.writers == 1
-	whole, divides := st.whole, fs.dividesLocked(st, &st.whole)
-	until := wrote
-	switch {
-	case thread == st.thread && thread != 0: // who closes does not write
-		until = st.mark
-	case st.whole.changes > wrote.changes:
-		until = st.whole
-	}
+	node, c := h.node.ID(), fs.closeStateLocked(h, thread)
 	fs.mu.RUnlock()
-	if !all && half && fs.openFiles.HasOpen(last, node) == openfiles.Yes {
-		if divides || whole.changes <= committed {
+	until := c.until
+	if c.half && fs.openFiles.HasOpen(c.writer, node) == openfiles.Yes {
+		if c.divides || c.whole.changes <= c.committed {
 			return true, nil
 		}
-		until = whole
+		until = c.whole
 	}
 	switch {
-	case all:
+	case c.all:
 		return false, nil
-	case inDoubt:
+	case c.inDoubt:
 		return false, &until
-	case wrote.changes <= committed: // nothing, through this handle
+	case c.wrote.changes <= c.committed: // nothing, through this handle
 		return true, nil
-	case !content:
+	case !c.content:
 		return fs.openFiles.AncestryHasOpen(thread, node) != openfiles.No, &until
-	case last == thread || fs.openFiles.SameProcess(last, thread):
+	case c.writer == thread || fs.openFiles.SameProcess(c.writer, thread):
 		return false, &until
 	}
-	return fs.openFiles.HasOpen(last, node) == openfiles.Yes || fs.openFiles.AncestryHasOpen(thread, node) == openfiles.Yes, &until
+	return fs.openFiles.HasOpen(c.writer, node) == openfiles.Yes || fs.openFiles.AncestryHasOpen(thread, node) == openfiles.Yes, &until
+}
+
+// closeState is the state of a stage when a thread closes a descriptor of a handle of its file.
+type closeState struct {
+	all       bool   // the close commits everything: after an error or a conflict, or if any handle may have written
+	inDoubt   bool   // the close must hear the error of an earlier commit, if it has one
+	content   bool   // the writes did more than make or empty the file
+	half      bool   // the last write, by another thread, ended with a page and may continue
+	divides   bool   // the changes after whole cannot be left out
+	wrote     mark   // the last write through the handle
+	whole     mark   // up to where every write(2) is known to be whole
+	until     mark   // up to where this close commits
+	committed uint64 // changes that are committed
+	writer    uint32 // the last thread that wrote through the handle
+}
+
+// closeStateLocked returns the state of the stage of a handle for a close by a thread.
+func (fs *fileSystem) closeStateLocked(h *handle, thread uint32) closeState {
+	st := h.stage
+	c := closeState{
+		all:     st.err != 0 || st.overtaken || st.anyones > st.committed,
+		inDoubt: !st.dirty || storeOf(h.node).session.IsInDoubt(&st.lost),
+		content: st.wrote, divides: fs.dividesLocked(st, &st.whole),
+		wrote: h.wrote, whole: st.whole, until: h.wrote, committed: st.committed, writer: h.thread,
+	}
+	c.half = !c.all && c.content && st.pageEnd && thread != st.thread && st.whole.changes < h.wrote.changes && st.writers == 1
+	switch {
+	case thread == st.thread && thread != 0: // the closing thread does not write
+		c.until = st.mark
+	case st.whole.changes > h.wrote.changes:
+		c.until = st.whole
+	}
+	return c
 }
 
 // closeFailed gives up what the last writer's close could not commit: whoever

@@ -282,7 +282,7 @@ func testFrontTakenOver(t *testing.T, r *rig) {
 	var dir fuse.OpenOut
 	r.must(errOf(r.front().OpenDir(nil, &fuse.OpenIn{InHeader: header(counted)}, &dir)))
 	r.must(r.s.kept.Remove(2))
-	r.must(r.fs.handing.rewriteLocked())
+	r.rewriteNotes()
 
 	next, _ := r.takeOver(journal)
 	f := next.front()

@@ -191,6 +191,28 @@ func (fs *fileSystem) flatten() {
 	fs.nodes[free] = fs.root
 }
 
+// manyLookups is the number of references that the kernel is assumed to have to a node that was taken over:
+// the mount does not know which of its answers the kernel received. Such a node stays until the mount
+// ends. So does the root of a flat mount.
+const manyLookups = 1 << 40
+
+// renumberLocked gives n the number by which the kernel knows the node.
+func (fs *fileSystem) renumberLocked(n *tree.Entry, id uint64) {
+	delete(fs.nodes, n.ID())
+	n.RenumberLocked(id)
+	cacheOf(n).Lookups, cacheOf(n).Looked = manyLookups, kernelcache.Now()
+	n.SetLengthToldLocked(true)
+	fs.nodes[id] = n
+}
+
+// storeAt returns the store at a position in the mount; nil if the mount has none there.
+func (fs *fileSystem) storeAt(i int) *store {
+	if i < 0 || i >= len(fs.stores) {
+		return nil
+	}
+	return fs.stores[i]
+}
+
 // pathOf is where a store is in the mount.
 func (fs *fileSystem) pathOf(s *store) string {
 	if fs.opts.Flat {

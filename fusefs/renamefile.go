@@ -91,86 +91,137 @@ func (fs *fileSystem) comesBack(m *move) bool {
 	return true
 }
 
-// renameInLog commits the rename. A file that replaces a memory becomes that
-// memory's next version, whose id and history go on; what it was itself, if it
-// was a memory, is deleted in the same commit.
+// loggedMove is a move of a file that needs a commit, with the state of the tree when the move began.
+type loggedMove struct {
+	*move
+	source, target string        // paths in the log
+	spelling       string        // of target
+	placed         bool          // the directory that the file moves to has a path
+	inLog          bool          // the log has the file
+	returns        bool          // the file was hidden and changed, and gets its own path back
+	overtaken      bool          // a commit of another session took the file or the directory away
+	head           *memory.Head  // of the file; nil: no version
+	theirs         *memory.Head  // at target; nil: no memory
+	st             *stage        // of the file; nil: no stage
+	failed         syscall.Errno // of a write to the file; 0: none
+	staged         bool          // the stage has the content
+	data           []byte        // the content, once it is loaded
+	changes        uint64        // of the stage, when data was taken from it
+}
+
+// loggedMoveLocked returns a move with what the tree has of both names.
+func (fs *fileSystem) loggedMoveLocked(m *move) *loggedMove {
+	m.ResolveLocked()
+	l := &loggedMove{
+		move: m, inLog: m.Entry.InLogLocked(), head: m.Entry.HeadLocked(), theirs: m.ReplacedLocked(),
+		st: stageOf(m.Entry), staged: isStaged(m.Entry), failed: fs.failedWriterLocked(m.Entry),
+	}
+	var known bool
+	l.source, known = m.Entry.LogPathLocked()
+	l.target, l.placed = m.To.ChildPathLocked(m.New)
+	if l.placed {
+		l.spelling = m.To.SpellingOfLocked(l.target, m.As)
+	}
+	l.overtaken = !l.placed || l.inLog && (!known || m.MovedAwayLocked())
+	l.returns = l.inLog && known && l.source == l.target
+	if l.staged {
+		l.data, l.changes = slices.Clone(l.st.data), l.st.changes
+	}
+	return l
+}
+
+// refusedLocked returns why the session may not make a memory at the target, or nil. A memory whose own
+// path is the reason may move.
+func (m *loggedMove) refusedLocked() *session.LostError {
+	if !m.placed || m.theirs != nil {
+		return nil
+	}
+	refused := m.s.admitNewLocked(m.target)
+	if refused != nil && m.inLog && refused.At == m.source {
+		return nil
+	}
+	return refused
+}
+
+// renameInLog commits the rename. A file that replaces a memory becomes that memory's next version, with
+// its id and history. If the file was a memory, the same commit removes it at its old path.
 func (fs *fileSystem) renameInLog(m *move) error {
 	fs.mu.Lock()
-	m.ResolveLocked()
-	source, known := m.Entry.LogPathLocked()
-	target, ok := m.To.ChildPathLocked(m.New)
-	spelling := ""
-	if ok {
-		spelling = m.To.SpellingOfLocked(target, m.As)
-	}
-	theirs := m.ReplacedLocked()
-	inLog := m.Entry.InLogLocked()
-	self := inLog && known && source == target // a hidden file, changed, that comes back
-	away := m.MovedAwayLocked()
-	head, st := m.Entry.HeadLocked(), stageOf(m.Entry)
-	var data []byte
-	var changes uint64
-	loaded, failed := isStaged(m.Entry), fs.failedWriterLocked(m.Entry)
-	if loaded {
-		data, changes = slices.Clone(st.data), st.changes
-	}
-	if ok && theirs == nil {
-		if refused := m.s.admitNewLocked(target); refused != nil && !(inLog && refused.At == source) {
-			status, shown := m.s.answerLocked(refused), m.s.shownAsLocked(refused)
-			fs.mu.Unlock()
-			if loaded && !inLog { // the program may remove it now
-				m.s.session.KeepRefused(fs.ctx, refused, shown, data)
-			}
-			return syscall.Errno(status)
+	l := fs.loggedMoveLocked(m)
+	if refused := l.refusedLocked(); refused != nil {
+		status, shown := m.s.answerLocked(refused), m.s.shownAsLocked(refused)
+		fs.mu.Unlock()
+		if l.staged && !l.inLog { // the program may remove it now
+			m.s.session.KeepRefused(fs.ctx, refused, shown, l.data)
 		}
+		return syscall.Errno(status)
 	}
 	fs.mu.Unlock()
-	if !ok || inLog && (!known || away) { // another session's commit took the place away
+	switch {
+	case l.overtaken:
 		return syscall.ENOENT
+	case l.inLog && l.theirs == nil && !l.returns:
+		return l.commitPath()
 	}
-
-	if inLog && theirs == nil && !self {
-		change := memory.Change{Action: versionlog.Rename, Path: source, To: target, Spelling: spelling, Expect: versionlog.ExpectExists()}
-		//archtest:locked commit calls it with the lock
-		err := m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) {
-			if isErased(c) {
-				m.s.bringErasedLocked(c, m.To, m.New)
-				return
-			}
-			m.s.unspoolLocked(m.s.tree.MovedLocked(m.Move, source, c.Versions[0]))
-		})
-		if _, taken := versionlog.ConflictAt(err, target); taken {
-			fs.mu.Lock()
-			defer fs.mu.Unlock()
-			m.s.noteLocked(target, session.Nothing()) // the kernel will try once more
-		}
+	if err := l.load(); err != nil {
 		return err
 	}
-	switch {
-	case failed != 0: // what was written to it was refused
-		return failed
-	case !loaded && head == nil && st != nil && st.err != 0:
-		return st.err
-	case !loaded && head == nil:
-		return syscall.ENOENT
-	case !loaded:
-		var err error
-		if data, err = m.s.memory.ContentOf(fs.ctx, head); err != nil {
-			return err
+	return l.commitContent()
+}
+
+// commitPath commits a rename that replaces no memory.
+func (m *loggedMove) commitPath() error {
+	change := memory.Change{Action: versionlog.Rename, Path: m.source, To: m.target, Spelling: m.spelling, Expect: versionlog.ExpectExists()}
+	//archtest:locked commit calls it with the lock
+	err := m.s.commit([]memory.Change{change}, func(c *versionlog.Commit) {
+		if isErased(c) {
+			m.s.bringErasedLocked(c, m.To, m.New)
+			return
 		}
+		m.s.unspoolLocked(m.s.tree.MovedLocked(m.Move, m.source, c.Versions[0]))
+	})
+	if _, taken := versionlog.ConflictAt(err, m.target); taken {
+		m.s.fs.mu.Lock()
+		defer m.s.fs.mu.Unlock()
+		m.s.noteLocked(m.target, session.Nothing()) // the kernel will try once more
 	}
+	return err
+}
+
+// load gets the content of the file: from its stage, or else from its version. A file of which a write
+// has failed has none.
+func (m *loggedMove) load() (err error) {
+	switch {
+	case m.failed != 0:
+		return m.failed
+	case m.staged:
+		return nil
+	case m.head != nil:
+		m.data, err = m.s.memory.ContentOf(m.s.fs.ctx, m.head)
+		return err
+	case m.st != nil && m.st.err != 0:
+		return m.st.err
+	}
+	return syscall.ENOENT
+}
+
+// commitContent commits the content as the next version at the target.
+func (m *loggedMove) commitContent() error {
+	fs := m.s.fs
 	fs.mu.Lock()
-	key, used := st.spooledKeyLocked(changes)
+	key, used := m.st.spooledKeyLocked(m.changes)
 	fs.mu.Unlock()
-	t := &renameText{move: m, path: target, spelled: spelling, data: data, changes: changes, theirs: theirs, key: key, used: used}
-	if inLog && !self {
-		t.also = []memory.Change{{Action: versionlog.Remove, Path: source, Expect: versionlog.ExpectVersion(head.ID())}}
+	t := &renameText{
+		move: m.move, path: m.target, spelled: m.spelling, data: m.data, changes: m.changes, theirs: m.theirs, key: key, used: used,
+	}
+	if m.inLog && !m.returns {
+		t.also = []memory.Change{{Action: versionlog.Remove, Path: m.source, Expect: versionlog.ExpectVersion(m.head.ID())}}
 	}
 	err := fs.replace(t)
 	if _, told := err.(syscall.Errno); told || err != nil && memory.IsFinal(err) {
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
-		st.refusedKeyLocked(changes, key)
+		m.st.refusedKeyLocked(m.changes, key)
 	}
 	return err
 }

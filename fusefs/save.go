@@ -119,8 +119,7 @@ func (t *stagedText) draftLocked(decided string) *session.Draft {
 	}
 	d.Key, d.Used = st.spooledKeyLocked(d.Mark)
 	moved := (m != n || !there) && path != decided
-	if path == "" || st.overtaken || !st.appendOnly && (stageOf(n) != st || !there) || moved && !memory.SameText(st.base, d.Theirs) {
-		d.Lost = true // another session took its name away, or changed it
+	if d.Lost = t.isLostLocked(d, there, moved); d.Lost {
 		return d
 	}
 	if moved {
@@ -128,6 +127,18 @@ func (t *stagedText) draftLocked(decided string) *session.Draft {
 	}
 	t.settleBaseLocked(d)
 	return d
+}
+
+// isLostLocked reports whether another session took the file's name away, or changed the file. A text
+// that is only appended needs a path and a base that is the same, and not a name of its own (there).
+func (t *stagedText) isLostLocked(d *session.Draft, there, moved bool) bool {
+	switch {
+	case d.Path == "", t.st.overtaken:
+		return true
+	case !t.st.appendOnly && (stageOf(t.n) != t.st || !there):
+		return true
+	}
+	return moved && !memory.SameText(t.st.base, d.Theirs)
 }
 
 // settleBaseLocked says what a draft replaces, and by what it is judged.

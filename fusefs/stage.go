@@ -97,29 +97,49 @@ func (st *stage) overtakeLocked(known *memory.Head) {
 	st.data, st.loaded = nil, known == nil
 }
 
-// startLocked prepares a stage for its next change. A clean one that is to be
-// appended to takes the newest head; any other change is lost if it is not
-// based on what is there.
+// startLocked prepares a stage for its next change. A clean stage that is appended to is based on the
+// newest head. Any other first change is lost if it is not based on the newest head.
 func startLocked(n *tree.Entry, st *stage, appending bool) {
-	m, head := n.LatestLocked(), n.TheirsLocked()
 	switch {
-	case n.IsUnloggedLocked() || m.IsRemovedLocked() || st.err != 0 || st.overtaken && (st.dirty || !appending):
+	case !mayLoseLocked(n, st), st.overtaken && (st.dirty || !appending):
 	case appending && !st.dirty && st.conflict == 0:
-		st.appendOnly, st.appended = true, nil
-		if st.overtaken || !memory.SameText(st.base, head) {
-			st.base, st.overtaken = head, false
-			st.data, st.loaded = nil, head == nil
-		}
-	case appending && st.appendOnly || st.dirty && !st.appendOnly:
-	case knownLocked(m).Stale(head) && !st.dirty && !st.overtaken: // once, or it would never be loaded
-		st.overtakeLocked(knownLocked(m).Head())
-	case knownLocked(m).Stale(head) || m.ParentLocked() == nil || stageOf(n) != st || !memory.SameText(st.base, head):
-		st.overtaken = true
+		st.startAppendingLocked(n.TheirsLocked())
+	case appending && st.appendOnly, st.dirty && !st.appendOnly: // decided at an earlier change
+	default:
+		judgeBaseLocked(n, st)
 	}
 	if !appending {
 		st.appendOnly, st.appended = false, nil
 	}
 	storeOf(n).fs.accountStageLocked(n, st)
+}
+
+// mayLoseLocked reports whether the stage can lose against a commit of another session: not if its file
+// is removed or is not in the log, nor if the stage is given up.
+func mayLoseLocked(n *tree.Entry, st *stage) bool {
+	return !n.IsUnloggedLocked() && !n.LatestLocked().IsRemovedLocked() && st.err == 0
+}
+
+// startAppendingLocked makes a clean stage one that only appends to the head.
+func (st *stage) startAppendingLocked(head *memory.Head) {
+	st.appendOnly, st.appended = true, nil
+	if st.overtaken || !memory.SameText(st.base, head) {
+		st.base, st.overtaken = head, false
+		st.data, st.loaded = nil, head == nil
+	}
+}
+
+// judgeBaseLocked marks the stage as overtaken if the newest head is not the one that the stage is based
+// on, or not one that the session knows.
+func judgeBaseLocked(n *tree.Entry, st *stage) {
+	m, head := n.LatestLocked(), n.TheirsLocked()
+	stale := knownLocked(m).Stale(head)
+	switch {
+	case stale && !st.dirty && !st.overtaken: // once, or it would never be loaded
+		st.overtakeLocked(knownLocked(m).Head())
+	case stale || m.ParentLocked() == nil || stageOf(n) != st || !memory.SameText(st.base, head):
+		st.overtaken = true
+	}
 }
 
 // outdatedLocked reports whether a clean stage is based on a version that has since
@@ -129,25 +149,41 @@ func outdatedLocked(n *tree.Entry, st *stage) bool {
 	return !st.dirty && n.IsMemoryLocked() && !memory.SameVersion(st.base, n.HeadLocked())
 }
 
-// endWriteLocked is the end of a writer. Of a file that still is not committed when
-// its last writer ends, only scratch files keep what was written, and files that were
-// removed while they were open.
+// endWriteLocked is the end of a writer. If a file is not committed when its last writer ends, only
+// scratch files keep the written text, and files that were removed while they were open.
 func (fs *fileSystem) endWriteLocked(n *tree.Entry, st *stage) {
 	st.writers--
 	defer fs.accountStageLocked(n, st)
 	if st.writers > 0 || stageOf(n) != st {
 		return
 	}
-	failed := st.dirty || st.err != 0
-	isNothing := n.IsUnloggedLocked() && !failed && st.base == nil && n.HeadLocked() == nil // all that was written is undone
 	switch {
-	case n.IsRemovedLocked() && st.dirty && isStaged(n) && (opensOf(n) > 0 || lookupsOf(n) > 0): // as long as somebody can read it
-	case n.IsRemovedLocked(), !n.IsUnloggedLocked() && !failed:
-		setStageLocked(n, nil)
-	case isNothing:
+	case n.IsRemovedLocked():
+		isReadable := st.dirty && isStaged(n) && (opensOf(n) > 0 || lookupsOf(n) > 0)
+		if !isReadable {
+			setStageLocked(n, nil)
+		}
+	case n.IsUnloggedLocked():
+		fs.endUnloggedLocked(n, st)
+	case st.hasFailedLocked():
 		fs.giveUpLocked(n)
-	case n.IsUnloggedLocked() && st.err == 0 && fs.classOfLocked(n) == editorScratch:
-	case n.IsUnloggedLocked() && st.err == 0 && fs.classOfLocked(n) == temporary:
+	default:
+		setStageLocked(n, nil)
+	}
+}
+
+// hasFailedLocked reports whether a stage without writers has text that was not committed, or an error.
+func (st *stage) hasFailedLocked() bool { return st.dirty || st.err != 0 }
+
+// endUnloggedLocked ends the last writer of a file that is not in the log.
+func (fs *fileSystem) endUnloggedLocked(n *tree.Entry, st *stage) {
+	isEmptyAgain := !st.hasFailedLocked() && st.base == nil && n.HeadLocked() == nil // every write was undone
+	kind := fs.classOfLocked(n)
+	switch {
+	case isEmptyAgain, st.err != 0:
+		fs.giveUpLocked(n)
+	case kind == editorScratch:
+	case kind == temporary:
 		fs.lingerLocked(n)
 	default:
 		fs.giveUpLocked(n)

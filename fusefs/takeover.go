@@ -12,7 +12,6 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"mneme/fusefs/kernelcache"
 	"mneme/fusefs/tree"
 	"mneme/internal/fusedev"
 	"mneme/internal/handover"
@@ -32,11 +31,6 @@ import (
 //
 // Then the kernel is told of what was committed since it last was. Who was writing
 // what is in no version gets EIO from then on, and the text is kept as a conflict.
-
-// manyLookups is how many references the kernel is taken to have to a node that was
-// taken over: how many of the answers that gave it one it has got is not known. Such
-// a node stays until the mount ends. So does the root of a flat mount.
-const manyLookups = 1 << 40
 
 // Journal is where the mount notes what another process needs to go on, if the mount
 // has a keeper.
@@ -162,21 +156,52 @@ func (fs *fileSystem) missed(ctx context.Context, in *inherited) ([][]*versionlo
 	return missed, nil
 }
 
-// adopt gives nodes and handles the numbers that the kernel knows them by.
+// adoption restores the state of a mount that is taken over from the notes of the process that served
+// it before. Its steps are the methods that adopt calls, in their order.
+type adoption struct {
+	fs     *fileSystem
+	in     *inherited
+	missed [][]*versionlog.Commit // by store: commits that the kernel may not have been told of
+	stages map[uint64]*stage      // by their numbers in the notes
+	texts  map[*tree.Entry][]byte // the inherited text of each file that has a stage
+	left   []*takenText           // texts to keep as conflicts
+}
+
+// adopt gives nodes and handles the numbers that the kernel knows them by. It returns the texts that
+// no commit has.
 func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left []*takenText) {
+	a := &adoption{fs: fs, in: in, missed: missed, stages: map[uint64]*stage{}, texts: map[*tree.Entry][]byte{}}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.nextFH = in.state.NextFH
-	for i, s := range fs.stores {
-		s.errors.Restore(in.errors[i])
-		for _, l := range in.state.Taken {
+	a.restoreReportsLocked()
+	a.restoreKnownLocked()
+	a.adoptNodesLocked()
+	a.tellHiddenLocked()
+	a.tellMissedLocked()
+	a.adoptStagesLocked()
+	a.adoptHandlesLocked()
+	a.endUnwrittenLocked()
+	return a.left
+}
+
+// restoreReportsLocked restores the errors and the taken texts that each store reports.
+func (a *adoption) restoreReportsLocked() {
+	for i, s := range a.fs.stores {
+		s.errors.Restore(a.in.errors[i])
+		for _, l := range a.in.state.Taken {
 			if l.Store == s.slug() {
 				s.taken = append(s.taken, l)
 			}
 		}
 	}
-	for of, seen := range in.known {
-		s, moved := fs.storeAt(of.store), in.moved[of]
+}
+
+// restoreKnownLocked restores the versions that the session knows, and follows the renames and
+// removals that the mount has not shown yet.
+func (a *adoption) restoreKnownLocked() {
+	for of, seen := range a.in.known {
+		s, moved := a.fs.storeAt(of.store), a.in.moved[of]
 		if s != nil && seen != nil {
 			s.noteLocked(of.path, seen.Knowledge(nil))
 		}
@@ -184,139 +209,57 @@ func (fs *fileSystem) adopt(in *inherited, missed [][]*versionlog.Commit) (left 
 			s.known.RestoreMoved(of.path, *moved)
 		}
 	}
-	for i, s := range fs.stores {
-		for _, c := range missed[i] {
-			if c.Seq > in.state.Shown[i] {
+	for i, s := range a.fs.stores {
+		for _, c := range a.missed[i] {
+			if c.Seq > a.in.state.Shown[i] {
 				s.followKnownLocked(c)
 			}
 		}
 	}
-	empty := in.empty()
-	for _, note := range in.order() {
-		if !fs.virtual.has(note.ID) {
-			fs.adoptNodeLocked(note, empty[note.ID])
-		}
-	}
-	fs.tellHiddenLocked(in)
-	for i, s := range fs.stores {
-		for _, c := range missed[i] {
-			s.tellMissedLocked(c)
-			if c.Seq > in.state.Shown[i] {
-				s.adoptMissedLocked(c)
-			}
-		}
-	}
-	stages, texts := map[uint64]*stage{}, map[*tree.Entry][]byte{}
-	for _, number := range slices.Sorted(maps.Keys(in.stages)) { // the newest of a file is its own
-		is := in.stages[number]
-		n := fs.adoptedForLocked(in, is.Node)
-		if n == nil {
-			continue
-		}
-		st := &stage{written: written{base: n.HeadLocked(), loaded: n.HeadLocked() == nil, appendOnly: true}}
-		switch {
-		case is.State == stageSaved && n.ParentLocked() != nil && n.HeadLocked() != nil:
-			setStageLocked(n, st)
-		case is.State == stageDirty && len(is.text) == 0 && n.ParentLocked() != nil: // it was made, or emptied
-			st.emptyLocked()
-			setStageLocked(n, st)
-		default:
-			st = &stage{written: written{err: syscall.EIO}}
-			fs.notify.contentLocked(n)
-		}
-		stages[number] = st
-		texts[n] = is.text
-		unsaved := is.State == stageDirty || is.State == stageToKeep
-		if path, _ := n.TargetLocked(); unsaved && len(is.text) > 0 && !n.IsRemovedLocked() {
-			left = append(left, &takenText{s: storeOf(n), node: n.ID(), path: path, text: is.text, again: is.State == stageToKeep})
-		}
-	}
-	for _, note := range in.handles {
-		if n := fs.adoptedForLocked(in, note.Node); n != nil {
-			fs.adoptHandleLocked(n, note, stages, texts[n])
-		}
-	}
-	for n := range texts {
-		if stageOf(n) != nil && stageOf(n).writers == 0 { // nobody writes to it any more
-			setStageLocked(n, nil)
-		}
-	}
-	return left
 }
 
-func (fs *fileSystem) storeAt(i int) *store {
-	if i < 0 || i >= len(fs.stores) {
-		return nil
+// adoptNodesLocked adopts each node after its parent.
+func (a *adoption) adoptNodesLocked() {
+	empty := a.in.empty()
+	for _, note := range a.in.order() {
+		if !a.fs.virtual.has(note.ID) {
+			a.adoptNodeLocked(note, empty[note.ID])
+		}
 	}
-	return fs.stores[i]
 }
 
-// adoptNodeLocked gives the node that a note is of its number. An empty file is one that
-// somebody has open who has made or emptied it, and not written yet.
-func (fs *fileSystem) adoptNodeLocked(note *nodeNote, empty bool) {
-	s := fs.storeAt(note.Store)
+// adoptNodeLocked gives the node of a note its number. An empty file is one that a process has open
+// that has made or emptied it, and not written yet.
+func (a *adoption) adoptNodeLocked(note *nodeNote, empty bool) {
+	s := a.fs.storeAt(note.Store)
 	if s == nil {
 		return // the root, whose number is fixed
 	}
-	parent := fs.nodes[note.Parent]
-	n := fs.notedLocked(s, parent, note)
-	switch {
-	case n == nil && parent != nil && parent.IsDir() && note.Kept && isDirMode(note.Mode) && !s.readOnly():
-		n = s.tree.RestoreLocked(parent, note.Name, note.Mode, fs.since)
-	case n == nil && parent != nil && parent.IsDir() && note.Head == nil && empty && !note.Removed && !s.readOnly():
-		n = s.tree.RestoreLocked(parent, note.Name, note.Mode, fs.since)
-	case n == nil && note.Head != nil && !isDirMode(note.Mode):
-		n = s.tree.RestoreGoneLocked(note.Mode, note.Head.Time, note.Was, note.Removed)
-		n.SetHeadLocked(memory.NewHead(note.Head), note.Head.Spelling)
+	parent := a.fs.nodes[note.Parent]
+	n := a.notedLocked(s, parent, note)
+	if n == nil {
+		n = s.restoreNotedLocked(parent, note, empty)
 	}
 	if parent != nil && parent.IsDir() && (n == nil || n.ParentLocked() == nil) {
-		fs.notify.entryLocked(parent, note.Name)
+		a.fs.notify.entryLocked(parent, note.Name)
 	}
 	if n == nil || n.IsDir() != isDirMode(note.Mode) {
 		return
 	}
-	fs.renumberLocked(n, note.ID)
-	n.SetModeLocked(note.Mode)
-	cacheOf(n).SetBirth(note.Told)
-	if n.IsDir() {
-		n.SetStaysLocked(n.StaysLocked() || note.Kept)
-	}
-	if n.IsDir() || n.HeadLocked() != nil && n.HeadLocked().Is(note.Head) {
-		n.SetMTimeLocked(note.MTime)
-		n.SetCTimeLocked(note.CTime)
-		if !note.ATime.IsZero() || !n.ATimeLocked().IsZero() {
-			n.SetATimeLocked(note.ATime)
-		}
-	}
-	if n.IsDir() {
-		return
-	}
-	noted := memory.NewHead(note.Head)
-	if n.HeadLocked() != nil && memory.SameVersion(n.HeadLocked(), noted) {
-		noted = n.HeadLocked()
-	}
-	if path, ok := n.PathLocked(); ok && note.Seen != nil {
-		s.noteLocked(path, note.Seen.Knowledge(noted))
-	}
-	switch {
-	case n.ParentLocked() == nil:
-	case n.IsUnloggedLocked():
-	case note.Head == nil: // what was made is in the log by now
-		fs.notify.contentLocked(n)
-	case noted != n.HeadLocked():
-		theirs, dir, name := n.VersionLocked(), n.ParentLocked(), n.NameLocked()
-		n.SetHeadLocked(noted, note.Head.Spelling)
-		s.tree.SupersedeLocked(n, dir, name, theirs)
+	a.fs.renumberLocked(n, note.ID)
+	note.restoreAttributesLocked(n)
+	if !n.IsDir() {
+		s.adoptHeadLocked(n, note)
 	}
 }
 
 func isDirMode(mode uint32) bool { return mode&syscall.S_IFMT == syscall.S_IFDIR }
 
-// notedLocked returns what the tree has of the log at the place of a note, in a parent
-// that was adopted; nil: nothing.
-func (fs *fileSystem) notedLocked(s *store, parent *tree.Entry, note *nodeNote) *tree.Entry {
+// notedLocked returns the entry that the tree has from the log at the place of a note; nil if it has
+// none, or if another note has it already. The parent is adopted already.
+func (a *adoption) notedLocked(s *store, parent *tree.Entry, note *nodeNote) *tree.Entry {
 	switch {
-	case parent == fs.root, note.ID == fuse.FUSE_ROOT_ID: // the latter in a flat mount
+	case parent == a.fs.root, note.ID == fuse.FUSE_ROOT_ID: // the latter in a flat mount
 		return s.tree.Root()
 	case parent == nil:
 		return nil
@@ -328,32 +271,157 @@ func (fs *fileSystem) notedLocked(s *store, parent *tree.Entry, note *nodeNote) 
 	return n
 }
 
-// adoptedForLocked returns the node of a stage or a handle, made where there is none: for
-// those who have it open.
-func (fs *fileSystem) adoptedForLocked(in *inherited, id uint64) *tree.Entry {
+// restoreNotedLocked makes the entry of a note that the tree does not have from the log. Directories of
+// the mount and empty files get their name back. A file whose version has lost its place gets no name,
+// and serves the processes that have it open. The result is nil for any other note.
+func (s *store) restoreNotedLocked(parent *tree.Entry, note *nodeNote, empty bool) *tree.Entry {
+	isDir := isDirMode(note.Mode)
+	named := note.Kept && isDir || note.Head == nil && empty && !note.Removed
+	switch {
+	case named && parent != nil && parent.IsDir() && !s.readOnly():
+		return s.tree.RestoreLocked(parent, note.Name, note.Mode, s.fs.since)
+	case note.Head != nil && !isDir:
+		n := s.tree.RestoreGoneLocked(note.Mode, note.Head.Time, note.Was, note.Removed)
+		n.SetHeadLocked(memory.NewHead(note.Head), note.Head.Spelling)
+		return n
+	}
+	return nil
+}
+
+// restoreAttributesLocked gives an entry the attributes that the kernel was told. A file whose head
+// has changed since keeps the times of the new head.
+func (note *nodeNote) restoreAttributesLocked(n *tree.Entry) {
+	n.SetModeLocked(note.Mode)
+	cacheOf(n).SetBirth(note.Told)
+	if n.IsDir() {
+		n.SetStaysLocked(n.StaysLocked() || note.Kept)
+	} else if n.HeadLocked() == nil || !n.HeadLocked().Is(note.Head) {
+		return
+	}
+	n.SetMTimeLocked(note.MTime)
+	n.SetCTimeLocked(note.CTime)
+	if !note.ATime.IsZero() || !n.ATimeLocked().IsZero() {
+		n.SetATimeLocked(note.ATime)
+	}
+}
+
+// adoptHeadLocked makes a file stand for the version that its readers have. If the log has another
+// version now, an entry of that version takes the file's place.
+func (s *store) adoptHeadLocked(n *tree.Entry, note *nodeNote) {
+	noted := memory.NewHead(note.Head)
+	if n.HeadLocked() != nil && memory.SameVersion(n.HeadLocked(), noted) {
+		noted = n.HeadLocked()
+	}
+	if path, ok := n.PathLocked(); ok && note.Seen != nil {
+		s.noteLocked(path, note.Seen.Knowledge(noted))
+	}
+	switch {
+	case n.ParentLocked() == nil:
+	case n.IsUnloggedLocked():
+	case note.Head == nil: // the log has the file that was made
+		s.fs.notify.contentLocked(n)
+	case noted != n.HeadLocked():
+		theirs, dir, name := n.VersionLocked(), n.ParentLocked(), n.NameLocked()
+		n.SetHeadLocked(noted, note.Head.Spelling)
+		s.tree.SupersedeLocked(n, dir, name, theirs)
+	}
+}
+
+// tellMissedLocked makes the kernel and the session follow the missed commits, which the tree shows
+// already.
+func (a *adoption) tellMissedLocked() {
+	for i, s := range a.fs.stores {
+		for _, c := range a.missed[i] {
+			s.tellMissedLocked(c)
+			if c.Seq > a.in.state.Shown[i] {
+				s.adoptMissedLocked(c)
+			}
+		}
+	}
+}
+
+// adoptStagesLocked restores the stages that a process can continue to write to, in their order, so
+// that the newest stage of a file becomes the file's own. Each other stage answers EIO, and the
+// kernel is told to read the file again.
+func (a *adoption) adoptStagesLocked() {
+	for _, number := range slices.Sorted(maps.Keys(a.in.stages)) {
+		is := a.in.stages[number]
+		n := a.adoptedForLocked(is.Node)
+		if n == nil {
+			continue
+		}
+		st := is.continuedLocked(n)
+		if st != nil {
+			setStageLocked(n, st)
+		} else {
+			st = &stage{written: written{err: syscall.EIO}}
+			a.fs.notify.contentLocked(n)
+		}
+		a.stages[number] = st
+		a.texts[n] = is.text
+		if path, _ := n.TargetLocked(); is.isUnsaved() && !n.IsRemovedLocked() {
+			a.left = append(a.left, &takenText{s: storeOf(n), node: n.ID(), path: path, text: is.text, again: is.State == stageToKeep})
+		}
+	}
+}
+
+// continuedLocked returns the stage that replaces an inherited one without a loss: it was saved, or
+// its file was only made or emptied. The result is nil for any other stage.
+func (is *inheritedStage) continuedLocked(n *tree.Entry) *stage {
+	st := &stage{written: written{base: n.HeadLocked(), loaded: n.HeadLocked() == nil, appendOnly: true}}
+	switch {
+	case n.ParentLocked() == nil:
+		return nil
+	case is.State == stageSaved && n.HeadLocked() != nil:
+		return st
+	case is.State == stageDirty && len(is.text) == 0:
+		st.emptyLocked()
+		return st
+	}
+	return nil
+}
+
+// isUnsaved reports whether a stage has text that neither a commit nor a conflict has.
+func (is *inheritedStage) isUnsaved() bool {
+	return (is.State == stageDirty || is.State == stageToKeep) && len(is.text) > 0
+}
+
+// adoptHandlesLocked restores the handles of all open files and directories.
+func (a *adoption) adoptHandlesLocked() {
+	for _, note := range a.in.handles {
+		if n := a.adoptedForLocked(note.Node); n != nil {
+			a.adoptHandleLocked(n, note)
+		}
+	}
+}
+
+// endUnwrittenLocked ends the stages that no handle writes to.
+func (a *adoption) endUnwrittenLocked() {
+	for n := range a.texts {
+		if stageOf(n) != nil && stageOf(n).writers == 0 {
+			setStageLocked(n, nil)
+		}
+	}
+}
+
+// adoptedForLocked returns the node of a stage or a handle. If no node has its number, it makes one
+// for the processes that have it open.
+func (a *adoption) adoptedForLocked(id uint64) *tree.Entry {
+	fs := a.fs
 	if n := fs.nodes[id]; n != nil {
 		return n
 	}
-	note := in.nodes[id]
+	note := a.in.nodes[id]
 	if note == nil || fs.storeAt(note.Store) == nil || isDirMode(note.Mode) || fs.virtual.has(id) {
 		return nil
 	}
-	n := fs.stores[note.Store].tree.RestoreGoneLocked(note.Mode, fs.since, in.path(note), note.Removed)
+	n := fs.stores[note.Store].tree.RestoreGoneLocked(note.Mode, fs.since, a.in.path(note), note.Removed)
 	n.SetUnloggedLocked(true)
 	fs.renumberLocked(n, id)
 	return n
 }
 
-// renumberLocked gives n the number that the kernel knows it by.
-func (fs *fileSystem) renumberLocked(n *tree.Entry, id uint64) {
-	delete(fs.nodes, n.ID())
-	n.RenumberLocked(id)
-	cacheOf(n).Lookups, cacheOf(n).Looked = manyLookups, kernelcache.Now()
-	n.SetLengthToldLocked(true)
-	fs.nodes[id] = n
-}
-
-// path returns where a node was in its store; "" where that is not known.
+// path returns the path that a node had in its store; "" if it is not known.
 func (in *inherited) path(note *nodeNote) string {
 	var names []string
 	for up := note; len(names) <= len(in.nodes); { // damaged notes may go round in circles
@@ -368,25 +436,25 @@ func (in *inherited) path(note *nodeNote) string {
 	return ""
 }
 
-// adoptHandleLocked gives who has a file or directory open its handle back. Of a file
-// that is in no version it reads text.
-func (fs *fileSystem) adoptHandleLocked(n *tree.Entry, note *handleNote, stages map[uint64]*stage, text []byte) {
+// adoptHandleLocked restores a handle of an open file or directory. A handle of a file that is in no
+// version reads the inherited text.
+func (a *adoption) adoptHandleLocked(n *tree.Entry, note *handleNote) {
 	h := &handle{node: n, failed: note.Failed, undone: note.Undone}
 	if n.IsUnloggedLocked() && !n.HasNameLocked() {
-		h.text = append([]byte{}, text...)
+		h.text = append([]byte{}, a.texts[n]...)
 	}
 	if note.Stage != 0 {
-		if h.stage = stages[note.Stage]; h.stage == nil {
+		if h.stage = a.stages[note.Stage]; h.stage == nil {
 			h.stage = &stage{written: written{err: syscall.EIO}}
 		}
 		h.stage.writers++
-		fs.accountStageLocked(n, h.stage)
+		a.fs.accountStageLocked(n, h.stage)
 		cacheOf(n).Write()
 	}
-	fs.enterLocked(note.FH, h)
+	a.fs.enterLocked(note.FH, h)
 }
 
-// tellMissedLocked has the kernel told of a commit, which the tree shows already.
+// tellMissedLocked tells the kernel of a commit that the tree shows already.
 func (s *store) tellMissedLocked(c *versionlog.Commit) {
 	for _, v := range c.Versions {
 		for _, path := range []string{v.Path, v.From} {
@@ -397,16 +465,16 @@ func (s *store) tellMissedLocked(c *versionlog.Commit) {
 	}
 }
 
-// tellHiddenLocked has the kernel look up again what was hidden, and has its own name now.
-func (fs *fileSystem) tellHiddenLocked(in *inherited) {
-	for _, note := range in.nodes {
-		if s := fs.storeAt(note.Store); s != nil && note.Head != nil && note.Parent != 0 && in.path(note) != note.Head.Path {
+// tellHiddenLocked makes the kernel look up again each memory that was hidden, and has its own name now.
+func (a *adoption) tellHiddenLocked() {
+	for _, note := range a.in.nodes {
+		if s := a.fs.storeAt(note.Store); s != nil && note.Head != nil && note.Parent != 0 && a.in.path(note) != note.Head.Path {
 			s.tellPathLocked(note.Head.Path)
 		}
 	}
 }
 
-// tellPathLocked has the kernel look up all names of a path again, and what is there.
+// tellPathLocked makes the kernel look up all names of a path again, and the file there.
 func (s *store) tellPathLocked(path string) {
 	n := s.tree.Root()
 	for name := range strings.SplitSeq(path[1:], "/") {

@@ -12,15 +12,15 @@ import (
 	"mneme/gateway/wire"
 )
 
-// Blobs are the blobs of a store on the server. Those that many ask for one by one come
-// together: while maxGets requests are under way, what is asked for waits for the next.
+// Blobs are the blobs of a store on the server. Single reads by many callers are batched:
+// while maxGets requests are under way, further reads wait for the next one.
 type Blobs struct {
 	client  *client
 	storeID string
 	life    context.Context // of the requests for many
 	work    *sync.WaitGroup // of which they are
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	waiting map[cas.Digest]*get
 	queue   []*get
 	running int
@@ -34,10 +34,10 @@ var (
 // maxGets is how many requests for the blobs of a store are under way at once.
 const maxGets = 4
 
-// get is a blob that somebody waits for.
+// get is a blob that callers wait for.
 type get struct {
 	digest cas.Digest
-	done   chan struct{} // closed when what follows is set
+	done   chan struct{} // closed when the fields below are set
 	data   []byte
 	err    error
 }
@@ -73,7 +73,7 @@ func (b *Blobs) join(d cas.Digest) *get {
 	return g
 }
 
-// take returns what the next request asks for; nil ends the caller.
+// take returns the gets for the next request; nil ends the caller.
 func (b *Blobs) take() []*get {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,7 +165,8 @@ func (b *Blobs) askFor(gets []*get) ([]byte, error) {
 	return json.Marshal(&ask)
 }
 
-// readBlobs reads an answer. What is left of gets when it breaks off has not come.
+// readBlobs reads an answer. If the answer breaks off, left has the gets that have not
+// come.
 func readBlobs(answer *http.Response, r *request, left, later *[]*get) error {
 	if !wire.IsStream(answer.Header) {
 		return fmt.Errorf("%w: the answer is no stream", ErrProtocol)

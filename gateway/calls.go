@@ -12,8 +12,8 @@ import (
 	"mneme/versionlog"
 )
 
-// CreateStore is part of versionlog.Log. Where a reply was lost, the store that is there by its
-// id is the one that was to be made.
+// CreateStore is part of versionlog.Log. After a lost reply, an existing store with its id
+// is the one that the call has made.
 func (l *Log) CreateStore(ctx context.Context, s versionlog.Store) error {
 	r, err := newRequest(wire.OpCreateStore, &wire.Ask{New: wire.StoreOf(s)})
 	if err != nil {
@@ -53,8 +53,7 @@ func (l *Log) store(ctx context.Context, a *wire.Ask) (versionlog.Store, error) 
 	return s, l.client.rules.checkStore(s)
 }
 
-// DeleteStore is part of versionlog.Log. Where a reply was lost, a store that is not there was
-// deleted.
+// DeleteStore is part of versionlog.Log. After a lost reply, a missing store was deleted.
 func (l *Log) DeleteStore(ctx context.Context, id string) error {
 	r, err := newRequest(wire.OpDeleteStore, &wire.Ask{Store: id})
 	if err != nil {
@@ -171,8 +170,8 @@ const maxForgotten = 5000
 
 var errNoForget = errkind.New(errkind.Unsupported, "the server is of an earlier mneme, or keeps nothing; run the redaction where it is")
 
-// Forget has the server erase what its machine keeps of versions, and of texts with those digests or that
-// have a text, beside log and contents.
+// Forget makes the server erase the copies that its machine keeps of versions, and of texts
+// that have those digests or contain a text, apart from log and contents.
 func (l *Log) Forget(ctx context.Context, storeID string, versions []string, contents []versionlog.Digest, text string) (places []versionlog.Purged, err error) {
 	if !l.forgets {
 		return nil, errNoForget
@@ -249,8 +248,8 @@ func (l *Log) Commit(ctx context.Context, storeID string, p *versionlog.Proposal
 	return c, nil
 }
 
-// riding returns a copy of a proposal whose contents are few enough to ride with it. The others
-// are stored by now.
+// riding returns a copy of a proposal whose contents are few enough to ride with it. The
+// others are stored already.
 func (l *Log) riding(ctx context.Context, storeID string, p *versionlog.Proposal) (*versionlog.Proposal, error) {
 	sent := *p
 	sent.Changes = append([]versionlog.Change(nil), p.Changes...)

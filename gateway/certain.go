@@ -18,14 +18,14 @@ var changing = map[string]bool{
 //
 //   - The credential has no right to it, and no attempt of this call may have had one: it was not made by
 //     this call, and the store is read-only (deniedError).
-//   - No attempt was looked at, and nobody has asked for the change before: it was not made
+//   - The server processed no attempt, and the change was not requested before: it was not made
 //     (versionlog.Untried).
-//   - An attempt before may have been heard, and the last one was not looked at: whatever the reason of
-//     that is, the change may have been made (doubtfulError). A blob is put again all the same.
+//   - The server may have received an earlier attempt, and did not process the last one: whatever the
+//     reason, the change may have been made (doubtfulError). A blob is put again all the same.
 //
-// An attempt before is one of this call or, of a commit whose key is not new, of a call before it.
+// An earlier attempt is one of this call or, if a commit's key is not new, of an earlier call.
 //
-// What the server says of a change that it has looked at holds, also of the attempts before.
+// The server's answer about a change that it has processed holds, also for the earlier attempts.
 func certain(r *request, err error) error {
 	if err == nil || !changing[r.op] {
 		return err
@@ -43,7 +43,8 @@ func certain(r *request, err error) error {
 	return err
 }
 
-// isUntried reports whether nobody has looked at the change that an attempt asks for.
+// isUntried reports whether the server has not processed the change that an attempt asks
+// for.
 func isUntried(err error) bool {
 	if _, unsent := errors.AsType[unsentError](err); unsent {
 		return true
@@ -65,8 +66,8 @@ type deniedError struct{ *wire.RemoteError }
 // Unwrap has it be a versionlog.ErrReadOnly.
 func (e deniedError) Unwrap() []error { return []error{versionlog.ErrReadOnly, e.RemoteError} }
 
-// doubtfulError is an error that says nothing of whether a change was made. What it is of is told by its
-// text alone.
+// doubtfulError is an error that does not say whether a change was made. Only its text has
+// the cause.
 type doubtfulError struct{ err error }
 
 // Error says what is not known.

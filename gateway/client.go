@@ -58,8 +58,8 @@ func newClient(rawURL string, opts *Options) (*client, error) {
 }
 
 // newTransport returns the transport to a server. Nothing of the environment leads requests
-// for this machine away from it, and nothing leads any elsewhere than the address says. What is
-// sent to this machine in the open goes to a process of a trusted user only.
+// for this machine away from it, and nothing leads any elsewhere than the address says.
+// Requests without TLS to this machine go only to a process of a trusted user.
 func newTransport(a *Address, p *peers) *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	t := &http.Transport{
@@ -111,8 +111,8 @@ func newRenewing(make func() *http.Transport) *renewing {
 	return t
 }
 
-// renew leaves the transport to its requests. It makes no connection for others any more, and so
-// closes each that becomes idle.
+// renew leaves the transport to its requests. It makes no further connections, and closes
+// each that becomes idle.
 func (t *renewing) renew() { t.now.Swap(t.make()).CloseIdleConnections() }
 
 // RoundTrip is part of http.RoundTripper.
@@ -267,7 +267,8 @@ func (c *client) judged(ctx context.Context, r *request, token string, err error
 	return err
 }
 
-// unaccepted says whether another credential is there by now.
+// unaccepted returns a *failure, which is retried, if another credential has replaced the
+// one that was not accepted.
 func (c *client) unaccepted(r *request, token string, err error) error {
 	if c.token == nil || r.refused {
 		return err
@@ -279,7 +280,7 @@ func (c *client) unaccepted(r *request, token string, err error) error {
 	return &failure{err}
 }
 
-// refusal is the error that an answer tells.
+// refusal is the error in an answer.
 func refusal(r *request, answer *http.Response) error {
 	if kind, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";"); kind == wire.TypeError {
 		body, err := io.ReadAll(io.LimitReader(answer.Body, mostOf(r)))

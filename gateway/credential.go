@@ -2,8 +2,8 @@ package gateway
 
 import "strings"
 
-// Credential is what the server says of the credential that a Log is used with; the zero value is
-// that of a server which says nothing.
+// Credential describes the credential that a Log is used with, by the server's answer; the
+// zero value is that of a server which does not describe it.
 type Credential struct {
 	Key     string // id of the key that it is, or was made with
 	Session string // of a token, in whose name all is written; "": that of the client

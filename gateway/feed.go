@@ -8,20 +8,21 @@ import (
 	"mneme/versionlog"
 )
 
-// feed is what the log knows of new commits of a store. However many wait for one, one request
-// at a time asks the server, which answers when there is one.
+// feed is the log's knowledge of new commits of a store. However many callers wait for one, one
+// request at a time asks the server, which answers when a new commit exists.
 //
 //   - A waiter is in waiters until it is told: by the poll, by its error, or by a call that came
-//     upon a later commit. Somebody who waits for less than the poll asks for has it begun anew.
-//   - The poll runs as long as anybody waits, and once more: a follower comes back.
-//   - recent are the last commits that were seen, without gaps, so that one who follows and
-//     commits need not ask for them.
+//     upon a later commit. A caller that waits for an earlier commit than the poll asks for
+//     restarts the poll.
+//   - The poll runs as long as a caller waits, and once more: a follower comes back.
+//   - recent are the last commits that were seen, without gaps, so that a process that follows
+//     and commits need not ask for them.
 type feed struct {
 	ask  func(ctx context.Context, after uint64) ([]recorded, error)
 	life context.Context // of the poll
 	work *sync.WaitGroup // of which it is
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	known   uint64     // a commit that the store has
 	recent  []recorded
 	waiters map[*waiter]bool
@@ -101,7 +102,7 @@ func (f *feed) forget() {
 
 // addLocked keeps a commit, if it follows the last one.
 func (f *feed) addLocked(c recorded) {
-	if c.Erases() { // what is kept is not what the history is now
+	if c.Erases() { // the kept commits are not of the current history
 		f.recent = nil
 		return
 	}
@@ -177,7 +178,7 @@ func (f *feed) pollAnew() {
 	}
 }
 
-// poll asks the server for commits until nobody waits for any.
+// poll asks the server for commits until no caller waits for any.
 func (f *feed) poll() {
 	for {
 		ctx, after, on := f.begin()
@@ -191,7 +192,7 @@ func (f *feed) poll() {
 	}
 }
 
-// begin returns what the next request of the poll asks for.
+// begin returns the sequence number after which the next request of the poll asks.
 func (f *feed) begin() (ctx context.Context, after uint64, on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -213,7 +214,7 @@ func (f *feed) begin() (ctx context.Context, after uint64, on bool) {
 	return ctx, f.after, true
 }
 
-// end tells those who wait what came of a request.
+// end reports the result of a request to the waiters.
 func (f *feed) end(ctx context.Context, commits []recorded, err error) (on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

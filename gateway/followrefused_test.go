@@ -42,8 +42,8 @@ func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// TestFollowerHearsOfCredential: who waits for commits hears within a few seconds that the credential that
-// is there by now does not count, or that there is none, and goes on with another one, without a word of it.
+// TestFollowerHearsOfCredential: a follower learns within a few seconds that the current
+// credential is not valid, or is missing, and continues with another one without an error.
 func TestFollowerHearsOfCredential(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &patient{picky: picky{accepts: "one"}}

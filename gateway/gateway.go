@@ -1,7 +1,7 @@
 // Package gateway is a version log and its blobs that are on a server, used over HTTP by the
-// protocol of package wire. It holds no credentials of what is behind the server. Server and
-// client may end, and the network break, at any moment: a request is tried again within a
-// limit, and a commit whose reply was lost is settled by its key, so it is made once.
+// protocol of package wire. It holds no credentials of the server's backend. Server and
+// client may end, and the network break, at any moment: a request is retried within a limit,
+// and a commit whose reply was lost is resolved by its key, so it is made once.
 package gateway
 
 import (
@@ -12,8 +12,9 @@ import (
 	"mneme/versionlog"
 )
 
-// Open returns the log of the server at a URL, which Parse takes. It asks the server what it
-// can do, and what the credential is. Errors: ErrUnavailable, ErrCredential, ErrProtocol.
+// Open returns the log of the server at a URL, which Parse takes. It asks the server for
+// its capabilities, and about the credential. Errors: ErrUnavailable, ErrCredential,
+// ErrProtocol.
 func Open(ctx context.Context, rawURL string, opts *Options) (*Log, error) {
 	if opts == nil {
 		opts = &Options{}

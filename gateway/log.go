@@ -18,7 +18,7 @@ type Log struct {
 	forgets    bool // the server has forget
 	credential atomic.Pointer[known]
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	feeds map[string]*feed
 	blobs map[string]*Blobs
 	ended context.CancelFunc // ends what runs behind the calls
@@ -28,7 +28,7 @@ type Log struct {
 
 var _ versionlog.Log = (*Log)(nil)
 
-// Capabilities has MaxContent, Next and what the server can do.
+// Capabilities has MaxContent, Next and the capabilities of the server.
 func (l *Log) Capabilities() versionlog.Capabilities { return l.can }
 
 // Close ends the connections.
@@ -64,7 +64,7 @@ func (l *Log) feed(storeID string) *feed {
 	return f
 }
 
-// pollAnew has all polls begin anew.
+// pollAnew restarts all polls.
 func (l *Log) pollAnew() {
 	l.mu.Lock()
 	feeds := slices.Collect(maps.Values(l.feeds))
@@ -84,7 +84,8 @@ func (l *Log) made(storeID string, c recorded) {
 	l.feed(storeID).add(c)
 }
 
-// Wait is part of versionlog.Log. It is told at once of what the server learns at once.
+// Wait is part of versionlog.Log. It reports at once each commit that the server learns of
+// at once.
 func (l *Log) Wait(ctx context.Context, storeID string, after uint64) error {
 	return l.feed(storeID).wait(ctx, after)
 }

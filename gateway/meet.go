@@ -8,11 +8,12 @@ import (
 	"mneme/gateway/wire"
 )
 
-// Credential returns what the server says of the credential that is there by now; of one that has
-// come a moment ago, once the server has been asked, within two seconds if it answers at once.
+// Credential returns the server's answer about the current credential. The answer about one
+// that has just come is known once the server has been asked: within two seconds if it
+// answers at once.
 func (l *Log) Credential() Credential { return l.credential.Load().Credential }
 
-// meet asks the server what it can do, and who the client is to it.
+// meet asks the server for its capabilities, and for the client's identity.
 func (l *Log) meet(ctx context.Context) (*wire.Hello, error) {
 	// A program that has just begun says soon that there is no server.
 	r := &request{op: wire.OpHello, body: []byte("{}"), limit: l.client.attempt}
@@ -37,9 +38,9 @@ func (l *Log) meet(ctx context.Context) (*wire.Hello, error) {
 // lookTime is how often a Log looks for another credential than the one it knows of.
 const lookTime = time.Second
 
-// watch asks the server about each other credential that comes to be there, until the Log is closed. A
-// follower waits with the one that was there when it began, so it begins anew: it is to hear that the
-// credential counts no more, or that there is none.
+// watch asks the server about each new credential, until the Log is closed. A follower
+// waits with the credential that it began with, so it is restarted: it must learn that the
+// credential is no longer valid, or is missing.
 func (l *Log) watch() {
 	ticks := time.NewTicker(lookTime)
 	defer ticks.Stop()

@@ -16,7 +16,7 @@ type Options struct {
 	// ReadOnly has everything refused that changes something: versionlog.ErrReadOnly.
 	ReadOnly bool
 	// Limit bounds one call while the server does not answer: 25 s, so that a write
-	// has failed within 30 s. The time in which it takes what is sent does not count.
+	// has failed within 30 s. The time in which it takes the body of a request is not included.
 	Limit time.Duration
 	// Attempt bounds how long one request waits for a part of it to be taken, for the head of
 	// an answer, and for each part of one: 10 s.
@@ -39,7 +39,7 @@ var (
 	// ErrCredential says that the server does not accept the credential, or that there is
 	// none. Another one makes it go on.
 	ErrCredential = errkind.New(errkind.Unauthenticated, "the server of the stores does not accept the credential")
-	// ErrProtocol says that what answers is no server of this protocol.
+	// ErrProtocol says that the answer is not from a server of this protocol.
 	ErrProtocol = errkind.New(errkind.Unsupported, "what answers does not speak this gateway protocol")
 )
 

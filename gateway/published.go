@@ -14,9 +14,8 @@ import (
 	"mneme/internal/quote"
 )
 
-// Published asks a server by the routes that docs/API.md has, for what the gateway protocol
-// does not carry: keys and session tokens. Its methods may be called at once from many
-// goroutines.
+// Published calls the routes of docs/API.md, for objects that the gateway protocol does not
+// carry: keys and session tokens. Its methods may be called at once from many goroutines.
 type Published struct{ client *client }
 
 // NewPublished returns the published routes of the server at a URL, which Parse takes. It
@@ -32,8 +31,8 @@ func NewPublished(rawURL string, opts *Options) (*Published, error) {
 // Close ends idle connections.
 func (p *Published) Close() { p.client.close() }
 
-// callTime is how long an answer may take. A request is sent once: nobody can tell whether one
-// that makes something was heard.
+// callTime is how long an answer may take. A request is sent once: whether the server
+// received one that makes something is not known.
 const callTime = 30 * time.Second
 
 // Call sends a request with the JSON of body, nil for none, and decodes the JSON of the answer

@@ -10,7 +10,7 @@ import (
 // doubles, by one request at a time: an address from which many come that do not count is slowed,
 // with all others behind it. Another credential goes at once.
 type refused struct {
-	mu     sync.Mutex // guards what follows; a leaf
+	mu     sync.Mutex // guards the fields below; a leaf
 	err    error      // nil: none was refused
 	secret string
 	wait   time.Duration // until it was, or is, sent again
@@ -24,8 +24,8 @@ const (
 	maxRest   = 30 * time.Second
 )
 
-// mayTry returns why a credential is not to be sent now; nil: it is. Of one that was refused, others
-// wait then for what comes of it.
+// mayTry returns why a credential must not be sent now; nil: it may. If the credential was
+// refused before, other requests then wait for the outcome of this one.
 func (f *refused) mayTry(secret string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -41,7 +41,7 @@ func (f *refused) mayTry(secret string) error {
 	return nil
 }
 
-// tried notes what came of a request with a credential.
+// tried notes the result of a request with a credential.
 func (f *refused) tried(secret string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -50,7 +50,7 @@ func (f *refused) tried(secret string, err error) {
 	case isRefused && (f.err == nil || f.secret != secret):
 		f.err, f.secret, f.wait, f.until = err, secret, firstRest, time.Now().Add(firstRest)
 	case isRefused || f.secret != secret:
-	case failed: // perhaps before anybody has looked at the credential
+	case failed: // perhaps before the server has checked the credential
 		f.until = time.Time{}
 	default:
 		f.err = nil

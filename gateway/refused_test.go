@@ -16,7 +16,7 @@ import (
 
 // picky is a server that accepts one credential.
 type picky struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	accepts string
 	refused int // requests with another one
 	broken  bool

@@ -12,14 +12,14 @@ type request struct {
 	header http.Header
 	began  time.Time     // of the call, or when the last whole item of an answer came
 	earned time.Duration // see lasts
-	// sent is the time in which bodies were taken at no less than uploadRate. What the kernel takes
-	// at once for a server that has stopped earns none.
+	// sent is the time in which bodies were taken at no less than uploadRate. Bytes that the
+	// kernel takes at once for a server that has stopped add none.
 	sent  time.Duration
 	tries int
 	// repeated says that an attempt before may have been heard.
 	repeated bool
-	// fresh says that nobody has asked for this change before: where no attempt was looked at, it was
-	// certainly not made.
+	// fresh says that this change was not requested before: if the server processed no attempt,
+	// it was certainly not made.
 	fresh   bool
 	refused bool          // a credential was not accepted before
 	secret  string        // with which it was sent the last time
@@ -31,8 +31,8 @@ type request struct {
 	lasts bool
 }
 
-// left is how long the call may still take. It is the same for all attempts: only whole items
-// begin it anew. The limit is that of the client.
+// left is how long the call may still take. It is the same for all attempts: only whole
+// items restart it. The limit is that of the client.
 func (r *request) left(limit time.Duration) time.Duration {
 	if r.limit != 0 {
 		limit = r.limit

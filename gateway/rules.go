@@ -9,14 +9,14 @@ import (
 	"mneme/versionlog"
 )
 
-// rules say what a server may answer with: nothing that no log can have. Ids and slugs become
-// names of directories. What may be proposed has more rules, which a history from elsewhere need
-// not keep.
+// rules check the answers of a server: it must return nothing that a log cannot have. Ids
+// and slugs become names of directories. Proposals have more rules, which a history from
+// elsewhere need not keep.
 type rules struct {
 	store func(versionlog.Store) error // nil: nothing besides
 }
 
-// checkStore returns an ErrProtocol for what can be no store.
+// checkStore returns an ErrProtocol for an invalid store.
 func (r rules) checkStore(s versionlog.Store) error {
 	err := versionlog.CheckStoreID(s.ID)
 	if err == nil && r.store != nil {
@@ -81,7 +81,7 @@ func (r rules) commit(storeID string, c *versionlog.Commit) error {
 	return nil
 }
 
-// conflict returns an ErrProtocol for a conflict with what can be no version.
+// conflict returns an ErrProtocol for a conflict with an invalid version.
 func (r rules) conflict(c *versionlog.ConflictError) error {
 	for _, one := range c.Conflicts {
 		if one.Head == nil {

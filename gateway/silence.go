@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// silence ends a request while somebody waits for its answer and nothing comes, or the call has
-// no time left. Before its answer what is heard is that its body is taken.
+// silence ends a request if a caller waits for its answer and nothing comes, or the call
+// has no time left. Before the answer, progress is that the server takes the body.
 type silence struct {
 	left   func() time.Duration // of the call
 	limit  time.Duration
 	cancel context.CancelCauseFunc
 
-	mu       sync.Mutex // guards what follows, and the request until it is answered; a leaf
+	mu       sync.Mutex // guards the fields below, and the request until it is answered; a leaf
 	answered bool
 	timer    *time.Timer
 }
@@ -60,7 +60,7 @@ func (s *silence) watch(req *http.Request, r *request) {
 	req.Body, _ = req.GetBody()
 }
 
-// taken is the body of a request. What takes it may do so when its answer is there.
+// taken is the body of a request. The transport may still read it when the answer has come.
 type taken struct {
 	io.ReadCloser
 	silence *silence
@@ -100,11 +100,11 @@ func (h *heard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// outage is what is known of a server that has not answered a call for all of its limit. What is
-// tried in its place at once, such as a blob of those that were asked for together, is not given
-// the whole limit again, nor is what has waited for its turn meanwhile.
+// outage is the state of a server that has not answered a call within its whole limit. A
+// request that is tried next, such as one for a blob of a failed batch, does not get the
+// whole limit again, nor does a request that has waited for its turn meanwhile.
 type outage struct {
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	began, last time.Time  // when such a call has failed, and another, perhaps brief, at last; zero: the server has answered since
 }
 

@@ -25,7 +25,7 @@ type walking[T any] struct {
 	read func(*wire.ItemReader) (T, error)
 	// searches says that the log may have to look at much for an item.
 	searches bool
-	// resume sets the walk on to what follows an item; nil: it begins anew.
+	// resume makes the walk continue after an item; nil: it starts again.
 	resume func(*wire.Ask, T)
 	// passed, if it is not nil, reports whether an item that comes after resuming was yielded.
 	passed func(last, one T) bool
@@ -40,7 +40,7 @@ var errStop = errors.New("enough")
 func walk[T any](ctx context.Context, c *client, w walking[T]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var last, none T
-		ask := w.ask // each walk begins anew
+		ask := w.ask // each walk starts again
 		some, resumed, enough := false, false, false
 		take := func(r *request) func(T) error {
 			return func(one T) error {

@@ -42,7 +42,8 @@ func (l *Log) Children(ctx context.Context, storeID, dir string) iter.Seq2[versi
 	return l.children(ctx, wire.Ask{Store: storeID, Path: wire.Text(dir)})
 }
 
-// children begin anew when they break off. For a directory another version may stand then.
+// children starts again when the answer breaks off. Another version may represent a
+// directory then.
 func (l *Log) children(ctx context.Context, ask wire.Ask) iter.Seq2[versionlog.Version, error] {
 	below := strings.TrimSuffix(string(ask.Path), "/") + "/"
 	name := func(path string) string {

@@ -65,8 +65,8 @@ func Blame(ctx context.Context, s *memory.Store, v versionlog.Version, progress 
 	return t.blame, nil
 }
 
-// contentIfNew returns the content of a version; nil for what was redacted, and where the
-// digest is that of a content which the caller has.
+// contentIfNew returns the content of a version; nil if it was redacted, or if the digest
+// is that of a content which the caller has.
 func contentIfNew(ctx context.Context, s *memory.Store, v versionlog.Version, have versionlog.Digest) ([]byte, error) {
 	if v.Redacted() || v.Digest == have {
 		return nil, nil

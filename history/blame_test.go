@@ -16,8 +16,8 @@ import (
 	"mneme/versionlog/memlog"
 )
 
-// blame returns the sequence numbers of the versions that brought the lines of what is at a
-// path; "?" follows where that is unsure.
+// blame returns the sequence numbers of the versions that brought the lines of the memory
+// at a path; "?" follows a number that is unsure.
 func (f *fixture) blame(path string) string {
 	f.T.Helper()
 	v, err := f.Head(f.T.Context(), path)

@@ -21,8 +21,8 @@ func splitLines(text []byte) []string {
 // matchLines returns for each line of b the line of a that it was, or -1: the lines that
 // stayed when b was made of a.
 //
-// The library finds all of them only where little differs, and else takes the rest for
-// replaced. What differs in much is cut at lines that occur once on each side.
+// The library finds all of them only where little differs, and otherwise treats the rest as
+// replaced. Texts that differ much are cut at lines that occur once on each side.
 func matchLines(a, b []string) []int {
 	m := &lineMatch{a: a, b: b, was: make([]int, len(b))}
 	for i := range m.was {

@@ -12,7 +12,8 @@ import (
 // Mention is a text of the history that has credentials and is no content.
 type Mention struct {
 	Found []secrets.Finding // at most maxSecrets
-	// What is "path", "message", or the name of a field of the store, such as "description".
+	// The field What is "path", "message", or the name of a field of the store, such as
+	// "description".
 	What     string
 	Commits  []uint64 // that have the text, the first ones first
 	Versions []string // of a path: the ids of those that have it

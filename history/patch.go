@@ -36,13 +36,7 @@ func Patch(a, b Side, renamed bool) string {
 		nameB = nameA
 	}
 	if !same && (!memory.IsText(a.Text) || !memory.IsText(b.Text)) {
-		side := func(s Side, prefix string) string {
-			if s.Path == "" {
-				return noFile
-			}
-			return quoteGit(prefix + s.Path)
-		}
-		return fmt.Sprintf("Binary files %s and %s differ\n", side(a, "a"), side(b, "b"))
+		return fmt.Sprintf("Binary files %s and %s differ\n", a.name("a"), b.name("b"))
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "diff --git %s %s\n", quoteGit("a"+nameA), quoteGit("b"+nameB))
@@ -57,22 +51,31 @@ func Patch(a, b Side, renamed bool) string {
 		}
 		fmt.Fprintf(&out, "rename from %s\nrename to %s\n", quoteGit(nameA[1:]), quoteGit(nameB[1:]))
 	}
-	header := func(s Side, prefix string) string {
-		if s.Path == "" {
-			return noFile
-		}
-		return quoteGit(prefix+s.Path) + "\t" + s.Label
-	}
 	switch {
-	case same && a.Path == "":
-		out.WriteString("index 0000000.." + emptyBlob + "\n") // patch wants to know that there is nothing in it
-	case same && b.Path == "":
+	case !same:
+		out.WriteString(udiff.Unified(a.header("a"), b.header("b"), string(a.Text), string(b.Text)))
+	case a.Path == "":
+		out.WriteString("index 0000000.." + emptyBlob + "\n") // patch requires the hash of an empty file
+	case b.Path == "":
 		out.WriteString("index " + emptyBlob + "..0000000\n")
-	case same: // nothing but names
-	default:
-		out.WriteString(udiff.Unified(header(a, "a"), header(b, "b"), string(a.Text), string(b.Text)))
 	}
 	return out.String()
+}
+
+// name returns the quoted name of a side, with the prefix by which a patch tells the sides apart.
+func (s Side) name(prefix string) string {
+	if s.Path == "" {
+		return noFile
+	}
+	return quoteGit(prefix + s.Path)
+}
+
+// header returns the name and the label of a side, as they are above the hunks.
+func (s Side) header(prefix string) string {
+	if s.Path == "" {
+		return noFile
+	}
+	return s.name(prefix) + "\t" + s.Label
 }
 
 // noFile is what a patch calls the side on which there is no file.

@@ -68,8 +68,8 @@ func ParsePoint(text string, now time.Time) (Point, error) {
 // String returns the text that the point was read from.
 func (p Point) String() string { return p.text }
 
-// Fixed reports whether the point is the same one whenever it is read anew: a sequence number,
-// or a time in the past with its day.
+// Fixed reports whether the point stays the same whenever it is read again: a sequence
+// number, or a time in the past with its day.
 func (p Point) Fixed(now time.Time) bool {
 	if p.kind != pointTime {
 		return p.kind == pointSeq

@@ -20,8 +20,8 @@ type Query struct {
 	Op       versionlog.Op
 	Text     string // that the version added or removed: what it replaced has it more or less often
 
-	// Unread, unless nil, counts versions that Text might be about but for whose
-	// content, or that of what they replaced.
+	// Unread, unless nil, counts versions that Text might match, whose content or replaced
+	// content could not be read.
 	Unread *Unread
 	// Progress, unless nil, is called with how many of how many commits were looked at for Text.
 	Progress func(done, total int)

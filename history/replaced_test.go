@@ -13,8 +13,8 @@ import (
 	"mneme/versionlog/memlog"
 )
 
-// TestReplaced: a memory took the place of another one of its path only where the same session had
-// just renamed that away, as editors do. What a person does at other times is no such save.
+// TestReplaced: a memory replaced another one at its path only if the same session had just
+// renamed that away, as editors do. Changes without a session are no such save.
 func TestReplaced(t *testing.T) {
 	at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	blobs := memcas.New()

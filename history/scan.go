@@ -28,15 +28,15 @@ type Scanned struct {
 //
 // Leaks are those in the versions of memories as they were called then; of a path where a memory is
 // or was, in its History. Each content is read once, however many versions have it. They come in the
-// order in which their contents came into the store, those of which the credentials are the same with
-// the later content, too: each has to be replaced, or redacted, by itself.
+// order in which their contents came into the store, and a later content with the same credentials is
+// listed, too: each must be replaced, or redacted, separately.
 //
 // Mentions are those in paths and messages of commits, and of the whole store also in its name,
-// description and metadata, as they were. Each text is looked at once and told once, in the order
+// description and metadata, as they were. Each text is scanned once and reported once, in the order
 // in which they came into the store.
 //
-// Progress, unless nil, is called with how many commits it has looked at. What is committed meanwhile
-// may be missing.
+// Progress, unless nil, is called with the number of commits that it has scanned. Commits that are
+// made meanwhile may be missing.
 func Scan(ctx context.Context, s *memory.Store, path string, progress func(done, total int)) (*Scanned, error) {
 	found := map[cas.Digest][]secrets.Finding{}
 	t := newCounter(s, func(d cas.Digest, content []byte) int {

@@ -168,7 +168,7 @@ func TestFirstSaid(t *testing.T) {
 	}
 	for _, test := range []struct {
 		path, text string
-		want       uint64 // 0: nobody said it
+		want       uint64 // 0: no version says it
 		still      string
 	}{
 		{"/", "one", 1, "/a /d/c"},

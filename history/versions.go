@@ -75,8 +75,8 @@ func last(ctx context.Context, s *memory.Store, path string) (string, versionlog
 	return path, v, nil
 }
 
-// IsVersionRef reports whether a text has the form of what means a version: a version id, or
-// a sequence number.
+// IsVersionRef reports whether a text has the form of a reference to a version: a version
+// id, or a sequence number.
 func IsVersionRef(ref string) bool {
 	if _, err := strconv.ParseUint(ref, 10, 64); err == nil {
 		return true
@@ -165,9 +165,9 @@ func noVersion(ctx context.Context, s *memory.Store, path, ref string) error {
 }
 
 // Restoring returns the change that makes the content of an earlier version the content
-// of path again, as a new version of the memory that is there. Where none is, the
-// version's memory comes back with its id if it was deleted; if it lives under another
-// name by now, it stays there, and a new one is made.
+// of path again, as a new version of the memory at that path. If the path has no memory,
+// the version's memory comes back with its id if it was deleted. If it now lives under
+// another name, it stays there, and a new one is made.
 func Restoring(ctx context.Context, s *memory.Store, path string, v versionlog.Version) (memory.Change, error) {
 	data, err := s.Content(ctx, v)
 	if err != nil {

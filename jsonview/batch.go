@@ -49,8 +49,9 @@ func (e *invalidError) Kind() errkind.Kind { return errkind.Invalid }
 
 func invalid(format string, args ...any) error { return &invalidError{fmt.Sprintf(format, args...)} }
 
-// ReadBatch reads a batch from JSON, and checks it as far as that takes no store. What is wrong with one
-// change is a *BatchError. The paths are those of memories, in their canonical form.
+// ReadBatch reads a batch from JSON, and checks it as far as possible without a store. The
+// error of a single change is a *BatchError. The paths are those of memories, in their
+// canonical form.
 func ReadBatch(data []byte, limits strictjson.Limits) (*Batch, error) {
 	limits.Depth, limits.Plain = 4, true
 	o, err := strictjson.Parse(data, &limits)

@@ -14,8 +14,8 @@ import (
 	"mneme/tools"
 )
 
-// call is a call of a tool. Each getter takes an argument; the first argument that is wrong is
-// what done returns.
+// call is a call of a tool. Each getter takes an argument; done returns the error of the
+// first wrong argument.
 type call struct {
 	*sdk.CallToolRequest
 	raw    json.RawMessage // the arguments
@@ -142,7 +142,7 @@ func (c *call) oneOf(name string, required bool, words ...string) string {
 	return s
 }
 
-// answer is what a call of a tool returns, for a person and for a program.
+// answer is the result of a call of a tool, for a person and for a program.
 type answer struct {
 	text    []string // blocks of text
 	picture *tools.Image
@@ -166,7 +166,7 @@ func (a *answer) result() *sdk.CallToolResult {
 	return r
 }
 
-// errorFields are what programs are told of an error.
+// errorFields are the fields of an error for programs.
 type errorFields struct {
 	Kind     string `json:"kind"`
 	Retry    string `json:"retry"`

@@ -26,14 +26,15 @@ const stateless = "2026-07-28"
 // question is the key of the only question that a result holds.
 const question = "confirm"
 
-// confirm asks whether the directory of a call is to be deleted with all that is in it. Without
-// an answer of its own it returns the files that may be deleted; nil: that is up to the call.
+// confirm asks whether to delete the directory of a call with everything in it. If it returns
+// no answer, it returns the files that may be deleted; nil: the call decides.
 //
 //  1. A client that can ask its user gets a question, and a signed state that says which files
 //     it is about.
 //  2. The call comes again with the answer and the state. If the files are still those, and the
 //     answer is yes, the deletion is made; if others have come or changed, the question is
-//     asked anew. What changes after this look is not deleted either: tools.Memory.CallAgreed.
+//     asked again. Files that change after this look are not deleted either:
+//     tools.Memory.CallAgreed.
 //  3. Another client gets an error that names files: a call that names them deletes them.
 func (f *face) confirm(ctx context.Context, c *call, path string) (agreed []tools.Entry, asked *answer, err error) {
 	files, err := f.filesBelow(ctx, path)
@@ -78,7 +79,7 @@ func digestOf(files []tools.Entry) (d [sha256.Size]byte) {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// ask is the answer that asks whether files are to be deleted.
+// ask is the answer that asks whether to delete files.
 func (f *face) ask(c *call, path string, files []tools.Entry, s *state) *answer {
 	if !canAsk(c) {
 		return failure(tools.Refusal(nameThem(path, files)))
@@ -128,8 +129,9 @@ func (f *face) isWhole(path string) bool {
 	return !found || inside == ""
 }
 
-// filesBelow returns the files of a directory that a call would delete; nil where that is not
-// to be asked about. What cannot be looked up is an error: nobody could be asked about it.
+// filesBelow returns the files of a directory that a call would delete; nil if that needs
+// no question. A directory that cannot be looked up is an error, since it could not be
+// asked about.
 func (f *face) filesBelow(ctx context.Context, path string) ([]tools.Entry, error) {
 	s, _, found := f.store(path)
 	if !found || s.ReadOnly || f.isWhole(path) {

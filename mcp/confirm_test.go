@@ -60,7 +60,7 @@ func TestConfirm(t *testing.T) {
 	c.holds("/d/e/b.md", "")
 }
 
-// TestConfirmChanged asks anew when what would be deleted has changed.
+// TestConfirmChanged asks again when the files to delete have changed.
 func TestConfirmChanged(t *testing.T) {
 	for name, change := range map[string]func(*rig){
 		"one more": func(r *rig) { r.theirs("/d/c.md", "c") },
@@ -81,8 +81,8 @@ func TestConfirmChanged(t *testing.T) {
 	}
 }
 
-// TestConfirmRaced says that nothing is deleted that has come or changed after the last look at
-// what was agreed to, or of which nobody was asked.
+// TestConfirmRaced checks that no file is deleted that has come or changed after the last
+// look at the agreed files, or that was not part of the question.
 func TestConfirmRaced(t *testing.T) {
 	for _, tc := range []struct{ name, path, text string }{{"one more", "/d/c.md", "c"}, {"changed", "/d/a.md", "aa"}} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"mneme/tools"
 )
 
-// The bounds of what the tool conflicts shows.
+// The bounds of the answers of the tool conflicts.
 const (
 	maxConflicts    = 200
 	maxConflictText = 100_000 // bytes of each of the three texts

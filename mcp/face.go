@@ -10,7 +10,7 @@ import (
 	"mneme/tools"
 )
 
-// face is what the tools and resources of a server stand on.
+// face is the common base of the tools and resources of a server.
 type face struct {
 	*tools.Memory
 	key      []byte           // signs request states

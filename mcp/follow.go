@@ -12,13 +12,13 @@ import (
 	"mneme/errkind"
 )
 
-// maxSubscriptions bounds the resources that one client hears of.
+// maxSubscriptions bounds the resources that one client may subscribe to.
 const maxSubscriptions = 1000
 
-// watcher tells clients of changes of resources that they have subscribed to. A store is
-// followed from its first subscription to its last: one goroutine hears of its commits, and
-// one tells. What has changed while that waits for a client is told once, so that it is never
-// more than what is subscribed to.
+// watcher notifies clients of changes of resources that they have subscribed to. A store is
+// followed from its first subscription to its last: one goroutine follows its commits, and
+// one sends notices. A resource that changes several times while the second waits for a
+// client is noticed once, so at most one notice per subscription is pending.
 type watcher struct {
 	*face
 	follow func(ctx context.Context, store string, began func(), changed func(path string)) error
@@ -47,7 +47,7 @@ func newWatcher(f *face, log *slog.Logger, tell func(uri string)) *watcher {
 	return &watcher{face: f, follow: f.Follow, tell: tell, log: log, clients: map[*sdk.ServerSession]map[string]int{}, stores: map[string]*followed{}}
 }
 
-// subscribe lets a client hear of a resource from now on.
+// subscribe sends a client notices of a resource from now on.
 func (w *watcher) subscribe(ctx context.Context, r *sdk.SubscribeRequest) error {
 	uri := r.Params.URI
 	if err := w.exists(ctx, uri); err != nil {
@@ -118,8 +118,8 @@ func (w *watcher) forget(client *sdk.ServerSession) {
 	}
 }
 
-// drop ends subscriptions, so many of each resource, and returns when the stores that nobody
-// has subscribed to any more are not followed any more.
+// drop ends subscriptions, a number of each resource. It returns when stores without
+// subscriptions are no longer followed.
 func (w *watcher) drop(client *sdk.ServerSession, numbers map[string]int) {
 	var idle []*followed
 	w.mu.Lock()
@@ -183,7 +183,7 @@ func (w *watcher) followLocked(slug string) *followed {
 // hearAgain is how long a store is left alone that cannot be followed.
 const hearAgain = 5 * time.Second
 
-// hear notes what commits of a store change, until ctx ends.
+// hear notes the resources that commits of a store change, until ctx ends.
 func (w *watcher) hear(ctx context.Context, s *followed) {
 	began := sync.OnceFunc(func() { close(s.began) })
 	for first := true; ; first = false {
@@ -205,7 +205,7 @@ func (w *watcher) hear(ctx context.Context, s *followed) {
 	}
 }
 
-// note notes that a path of the tool has changed, if somebody wants to hear of it.
+// note notes that a path of the tool has changed, if a client has subscribed to it.
 func (w *watcher) note(s *followed, path string) {
 	_, inside, found := w.store(path)
 	switch {
@@ -250,7 +250,7 @@ func (s *followed) add(uri string) {
 	}
 }
 
-// tellAll tells of what has changed, until ctx ends.
+// tellAll sends notices of changes, until ctx ends.
 func (w *watcher) tellAll(ctx context.Context, s *followed) {
 	for {
 		select {

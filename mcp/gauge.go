@@ -2,7 +2,7 @@ package mcp
 
 import "sync/atomic"
 
-// gauge counts what is at work.
+// gauge counts requests at work.
 type gauge struct{ number atomic.Int64 }
 
 // take adds one, unless there are so many.

@@ -38,12 +38,12 @@ type HandlerOptions struct {
 }
 
 // Handler serves clients by streamable HTTP without sessions: revision 2026-07-28, and older
-// ones, which cannot subscribe or be asked there. of returns the server of the one who asks,
-// the same for the same session, or an error of package errkind, whose text clients read if it
-// is of kind errkind.Invalid or errkind.NotFound. It is not asked for pages of other origins, or
-// of names that lead to the loopback interface: those are refused, unless somebody has checked
-// them.
-// Authentication, and how long a client may take for the head of a request, are up to the caller.
+// ones, which cannot subscribe or be asked there. of returns the server for the caller of a
+// request, the same for the same session, or an error of package errkind, whose text clients read
+// if it is of kind errkind.Invalid or errkind.NotFound. It is not called for pages of other
+// origins, or of names that lead to the loopback interface: those are refused, unless
+// HandlerOptions.Checked says that the caller has checked them. The caller does the
+// authentication, and limits how long a client may take for the head of a request.
 func Handler(of func(*http.Request) (*Server, error), opts *HandlerOptions) http.Handler {
 	h := &handler{of: of, HandlerOptions: HandlerOptions{MaxBody: 4 << 20, Requests: 256, OfServer: 64, Listening: 16, Patience: 30 * time.Second}}
 	if opts != nil {
@@ -82,13 +82,13 @@ func serverOf(r *http.Request) *sdk.Server {
 	return r.Context().Value(serverKey{}).(*Server).sdk
 }
 
-// ServeHTTP answers what is no request of the protocol, or too much, and gives the rest to the
-// SDK.
+// ServeHTTP itself answers requests that are not of the protocol, or too many, and passes
+// the others to the SDK.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	patient := &patientWriter{ResponseWriter: w, most: h.Patience}
 	defer patient.end()
 	w = patient
-	if r.Body != http.NoBody { // also one that nobody here reads: net/http does
+	if r.Body != http.NoBody { // also one that this package does not read: net/http does
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.Patience)) // net/http takes it back when all is read
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -135,15 +135,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	told.end()
 }
 
-// place is that of a request among those at work or, apart from them, among those that listen,
-// who may do so for long.
+// place is that of a request among those at work or, separately, among those that listen,
+// which may take long.
 type place struct {
 	*handler
 	server      *Server
 	isListening bool
 }
 
-// take takes a place among those at work, if there is one.
+// take takes a place among those at work, if one is free.
 func (p *place) take() bool {
 	if !p.working.take(p.Requests) {
 		return false
@@ -155,7 +155,7 @@ func (p *place) take() bool {
 	return true
 }
 
-// listen changes it for one among those that listen, if there is one.
+// listen changes it for one among those that listen, if one is free.
 func (p *place) listen() bool {
 	if !p.server.listening.take(p.Listening) {
 		return false
@@ -177,7 +177,7 @@ func (p *place) leave() {
 // ofBody are the headers that mirror the body, for those who look at no body.
 var ofBody = []string{"MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"}
 
-// refuseHead returns why a request is refused whoever it is of; nil: it is not.
+// refuseHead returns why a request is refused for any caller; nil: it is not.
 func (h *handler) refuseHead(r *http.Request) *badRequest {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !h.Checked && (h.origins.Check(r) != nil || local != nil && isLoopback(local.String()) && !isLoopback(r.Host)) {
@@ -187,7 +187,7 @@ func (h *handler) refuseHead(r *http.Request) *badRequest {
 		return &badRequest{http.StatusUnsupportedMediaType, refusal{code: jsonrpc.CodeInvalidRequest, text: "the content encoding must be identity"}}
 	}
 	for _, name := range ofBody {
-		if len(r.Header.Values(name)) > 1 { // somebody in between may have looked at another one
+		if len(r.Header.Values(name)) > 1 { // a proxy in between may have read another one
 			return &badRequest{http.StatusBadRequest, refusal{code: sdk.CodeHeaderMismatch, text: "the header " + name + " is there twice"}}
 		}
 	}
@@ -259,8 +259,8 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) ([]byte, jsonrpc.
 	return body, msg, nil
 }
 
-// noServer answers a request for which there is no server. It does not tell what there is for
-// others: an error of kind errkind.NotFound must not, either.
+// noServer answers a request that has no server. It does not reveal stores of other
+// callers: an error of kind errkind.NotFound must not, either.
 func (h *handler) noServer(w http.ResponseWriter, err error) {
 	switch kind := errkind.Of(err); {
 	case kind.Retryable():
@@ -277,7 +277,7 @@ func (h *handler) noServer(w http.ResponseWriter, err error) {
 	reject(w, http.StatusNotFound, &refusal{code: jsonrpc.CodeInvalidRequest, text: text})
 }
 
-// busy answers a request for which there is no room now.
+// busy answers a request for which no room is left now.
 func busy(w http.ResponseWriter, id json.RawMessage) {
 	w.Header().Set("Retry-After", "1")
 	reject(w, http.StatusServiceUnavailable, &refusal{id: id, code: codeBusy, text: "too much is under way; trying again later can help"})

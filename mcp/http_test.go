@@ -82,7 +82,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// TestHandlerRefuses what is no request, is too long, or is for nobody.
+// TestHandlerRefuses bodies that are no request, are too long, or have no server.
 func TestHandlerRefuses(t *testing.T) {
 	r := newRig(t, nil)
 	post := serve(r, &HandlerOptions{MaxBody: 10_000})
@@ -117,8 +117,8 @@ func TestHandlerRefuses(t *testing.T) {
 	}
 }
 
-// TestHandlerOldClients: a client of an earlier revision hears of what the server cannot do in the form of
-// JSON-RPC, and is not offered what it cannot have by HTTP.
+// TestHandlerOldClients: a client of an earlier revision gets errors in the form of
+// JSON-RPC, and is not offered features that it cannot have by HTTP.
 func TestHandlerOldClients(t *testing.T) {
 	r := newRig(t, nil)
 	post := serve(r, nil)
@@ -247,8 +247,9 @@ func TestHandlerConfirm(t *testing.T) {
 	r.holds("/d/a.md", "")
 }
 
-// TestHandlerHead says that nobody is asked for a server for pages of other origins, or of names
-// that lead to the loopback interface, and that headers are there once.
+// TestHandlerHead checks that the handler does not look up a server for pages of other
+// origins, or of names that lead to the loopback interface, and that headers must not be
+// repeated.
 func TestHandlerHead(t *testing.T) {
 	r := newRig(t, nil)
 	post := serve(r, nil)
@@ -290,8 +291,8 @@ func TestHandlerHead(t *testing.T) {
 	}
 }
 
-// web is a server of HTTP without a network: what is written is not kept anywhere before
-// somebody reads it.
+// web is a server of HTTP without a network: written bytes are not buffered before they are
+// read.
 type web struct {
 	conns chan net.Conn
 	http.Server
@@ -325,8 +326,8 @@ func (w *web) dial(line string, sent int, headers ...string) net.Conn {
 	return ours
 }
 
-// TestHandlerSlow says that a client that sends its request slowly, or does not take what it is
-// told, holds nobody up for long.
+// TestHandlerSlow checks that a client that sends its request slowly, or does not read its
+// answer, does not delay others for long.
 func TestHandlerSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)

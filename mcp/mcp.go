@@ -1,10 +1,10 @@
 // Package mcp shows memory stores to clients of the Model Context Protocol: tools, resources
-// with subscriptions, and a prompt. It stands on package tools and adds one rule to what that
-// promises: several files of a directory are not deleted unless somebody has named them, or
-// the client's user has agreed.
+// with subscriptions, and a prompt. It is built on package tools and adds one rule to the
+// promises of that package: several files of a directory are not deleted unless a call has
+// named them, or the client's user has agreed.
 //
-// A client may be anybody's program: what it can make a server hold or do is bounded, whatever
-// it sends and however little it reads.
+// A client may be any program: the memory and work that it can cost a server are bounded,
+// whatever it sends and however little it reads.
 package mcp
 
 import (
@@ -103,7 +103,7 @@ func setCacheable(_ context.Context, r sdk.Request, c *sdk.Cacheable) {
 	}
 }
 
-// receive is what every request of a client goes through.
+// receive handles every request of a client.
 func (s *Server) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (res sdk.Result, err error) {
 		defer func() {
@@ -168,9 +168,9 @@ func (s *Server) prompt(context.Context, *sdk.GetPromptRequest) (*sdk.GetPromptR
 	}, nil
 }
 
-// ServeLines serves one client over lines of JSON, until in ends or ctx does: what is under way
-// then has a few seconds. It returns when no goroutine of it is left, and has closed both.
-// Closing them has to end what is being read and written.
+// ServeLines serves one client over lines of JSON, until in ends or ctx does: requests
+// under way then have a few seconds. It returns when its goroutines have ended, and has
+// closed both. Closing them must end pending reads and writes.
 func (s *Server) ServeLines(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	c := newConn(in, out, s.maxLine())
 	client, err := s.sdk.Connect(context.WithoutCancel(ctx), c, nil)
@@ -188,7 +188,7 @@ func (s *Server) ServeLines(ctx context.Context, in io.ReadCloser, out io.WriteC
 	return errors.Join(err, c.drain())
 }
 
-// maxLine is how many bytes a line may have: a memory of the largest size has to fit.
+// maxLine is how many bytes a line may have: a memory of the largest size must fit.
 func (s *Server) maxLine() int {
 	most := 8 << 20
 	for _, store := range s.face.Stores() {

@@ -12,8 +12,8 @@ import (
 // maxPaths is how many files one call deletes by name.
 const maxPaths = 100
 
-// memory does a call of the memory tool. What it adds is said of deletions alone: several
-// files can be named, and those of a directory have to be, unless a person agrees.
+// memory does a call of the memory tool. It adds rules for deletions only: a call can name
+// several files, and must name those of a directory, unless a person agrees.
 func (f *face) memory(ctx context.Context, c *call) (*answer, error) {
 	command := ""
 	if c.err == nil {

@@ -19,7 +19,7 @@ const (
 	maxValues = 100_000
 )
 
-// codeBusy is the code of what is refused since too much is under way.
+// codeBusy is the error code of a request that is refused since too many are under way.
 const codeBusy = -32000
 
 // refusal is the answer to a line that asks for nothing, or nothing that can be done.

@@ -26,7 +26,7 @@ const (
 	maxStoreEntries = 1000 // lines of the resource of a store
 )
 
-// addResources gives a server the stores, which are resources, and the templates of what is
+// addResources adds the stores to a server as resources, and the templates of the resources
 // in them.
 func (f *face) addResources(server *sdk.Server) {
 	for _, s := range f.Stores() {
@@ -66,7 +66,7 @@ func (f *face) locate(uri string) (at string, isStore bool, err error) {
 	return "", false, notFound(uri)
 }
 
-// readStore lists what is in a store.
+// readStore lists the content of a store.
 func (f *face) readStore(ctx context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	at, _, err := f.locate(r.Params.URI)
 	if err != nil {
@@ -90,7 +90,7 @@ func (f *face) readStore(ctx context.Context, r *sdk.ReadResourceRequest) (*sdk.
 	return contents(r.Params.URI, "text/plain", []byte(b.String())), nil
 }
 
-// readMemory returns what a memory holds.
+// readMemory returns the content of a memory.
 func (f *face) readMemory(ctx context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	at, _, err := f.locate(r.Params.URI)
 	if err != nil {

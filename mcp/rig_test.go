@@ -234,7 +234,7 @@ func (c *client) answer(id string) message {
 	}
 }
 
-// do is try of what is to succeed.
+// do is try for a request that must succeed.
 func (c *client) do(method string, params map[string]any) json.RawMessage {
 	c.Helper()
 	m := c.try(method, params)
@@ -307,7 +307,7 @@ func arguments(args []any) map[string]any {
 	return named
 }
 
-// ok is tool of what is to succeed with a text that holds want.
+// ok is tool for a call that must succeed with a text that contains want.
 func (c *client) ok(want, name string, args ...any) *toolResult {
 	c.Helper()
 	t := c.tool(name, args...)
@@ -317,7 +317,8 @@ func (c *client) ok(want, name string, args ...any) *toolResult {
 	return t
 }
 
-// fails is tool of what is to fail with a text that holds want, as one of a kind.
+// fails is tool for a call that must fail with a text that contains want, as an error of a
+// kind.
 func (c *client) fails(want, kind, name string, args ...any) *toolResult {
 	c.Helper()
 	t := c.tool(name, args...)

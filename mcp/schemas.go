@@ -29,7 +29,7 @@ type spec struct {
 	fields []string // names of the arguments
 }
 
-// errorSchema is of what every tool returns that has failed.
+// errorSchema is the schema of the result of every tool call that has failed.
 const errorSchema = `{"type":"object","properties":{"kind":{"type":"string"},"retry":{"type":"string","enum":["never","after_view","later"]},` +
 	`"text":{"type":"string"},"conflict":{"type":"integer"},"unsure":{"type":"boolean"}},"required":["kind","retry","text"]}`
 

@@ -13,7 +13,7 @@ import (
 type state struct {
 	expiry  int64             // Unix seconds
 	call    [sha256.Size]byte // what was called
-	subject [sha256.Size]byte // what would be done to what
+	subject [sha256.Size]byte // the operation and its subject
 }
 
 // stateLife is how long an answer to a question is taken.

@@ -41,22 +41,21 @@ const maxChunk = 64 << 10
 
 var errStuck = errors.New("it has taken nothing for five minutes")
 
-// conn is a client that writes and reads lines, each a message of JSON-RPC. It takes the
-// place of the SDK's transport, which ends with the first line that is no message, and has
-// no bounds.
+// conn is a client that writes and reads lines, each a message of JSON-RPC. It replaces the
+// SDK's transport, which ends at the first line that is no message, and has no bounds.
 //
-//  1. Read reads on when the client has taken what it was sent. A request waits until few are
-//     at work. So what a client can make this process hold is bounded, whatever it sends and
-//     however little it reads.
-//  2. A line that is no message is answered by Read itself, and the next one is read. So is a
-//     request for which there is no room while the server waits for an answer of the client,
-//     since that has to be read.
+//  1. Read continues when the client has taken the messages sent to it. A request waits until
+//     few are at work. So the memory that a client can make this process hold is bounded,
+//     whatever it sends and however little it reads.
+//  2. Read itself answers a line that is no message, and reads the next one. It does the same
+//     with a request for which no room is left while the server waits for an answer of the
+//     client, since that answer must be read.
 //  3. A request is at work from Read to Write of its answer.
 //  4. When the input has ended, Read returns io.EOF once all requests are answered, or their
-//     time is up: the SDK drops what is not answered then.
-//  5. A client that takes nothing for a long time, while nothing is read since too much is
-//     queued, is given up.
-//  6. Close ends Read. What is queued is still written, for a time: see drain.
+//     time is up: the SDK drops requests that are not answered then.
+//  5. If too much is queued, Read stops. A client that takes nothing for a long time then is
+//     given up.
+//  6. Close ends Read. Queued messages are still written, for a time: see drain.
 type conn struct {
 	in   io.Closer
 	line *lines.Reader
@@ -70,7 +69,7 @@ type conn struct {
 	written chan struct{} // closed when nothing is written any more
 }
 
-// connState is what a conn's lock guards.
+// connState is the state that a conn's lock guards.
 type connState struct {
 	working   map[jsonrpc.ID]int  // requests of the client, with their bytes
 	held      int                 // the sum of these
@@ -128,8 +127,8 @@ func (c *conn) Read(context.Context) (jsonrpc.Message, error) {
 	return nil, c.endOfInput(io.EOF)
 }
 
-// awaitRoom waits until the client has taken what it was sent. It reports false when nothing
-// more is to be read.
+// awaitRoom waits until the client has taken the messages sent to it. It reports false when
+// the input has ended.
 func (c *conn) awaitRoom() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,7 +148,7 @@ func (c *conn) endOfInput(err error) error {
 	for len(c.working) > len(c.asked) && !c.late && !c.closed {
 		c.changed.Wait()
 	}
-	c.closed = true // or the SDK would wait for what waits for a client that does not read
+	c.closed = true // or the SDK would wait for answers that wait for a client that does not read
 	c.changed.Broadcast()
 	if c.ended || errors.Is(err, io.EOF) {
 		return io.EOF
@@ -163,7 +162,7 @@ func (c *conn) end() {
 	_ = c.in.Close()
 }
 
-// change changes what c.mu guards.
+// change changes the state that c.mu guards.
 func (c *conn) change(do func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,7 +261,7 @@ func (c *conn) Write(ctx context.Context, msg jsonrpc.Message) error {
 	return c.send(ctx, line, answered)
 }
 
-// noteAsked notes a request of the server, or that it wants no answer any more.
+// noteAsked notes a request of the server, or that it no longer wants an answer.
 func (c *conn) noteAsked(r *jsonrpc.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -369,14 +368,14 @@ func (c *conn) nextQueued() []byte {
 	return line
 }
 
-// Close ends the input, and adds nothing to what is queued.
+// Close ends the input, and queues nothing more.
 func (c *conn) Close() error {
 	c.change(func() { c.closed = true })
 	c.end()
 	return nil
 }
 
-// drain returns when what is queued is written, or the client is gone or has not taken it in
+// drain returns when the queue is written, or the client is gone or has not taken it in
 // time. The output is closed then. Its error is that the output takes nothing.
 func (c *conn) drain() error {
 	timer := time.AfterFunc(endGrace, func() { _ = c.out.Close() })
@@ -389,7 +388,7 @@ func (c *conn) drain() error {
 	return fmt.Errorf("write to the client: %w", c.lost)
 }
 
-// isGone reports whether an error of an output is that nobody reads it any more, or none.
+// isGone reports whether an error of an output is nil, or means that its reader is gone.
 func isGone(err error) bool {
 	return err == nil || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EPIPE) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EIO) // of a terminal

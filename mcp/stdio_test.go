@@ -146,7 +146,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestEnd says that what was asked is answered when the input ends, also if nobody waits.
+// TestEnd checks that requests are answered when the input ends, also if no client waits.
 func TestEnd(t *testing.T) {
 	c := newRig(t, nil).client()
 	var lines strings.Builder

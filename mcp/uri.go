@@ -42,8 +42,8 @@ func parseURI(uri string) (slug, path string, valid bool) {
 	return slug, "/" + strings.Join(names, "/"), true
 }
 
-// isNotOfURI reports whether a character stands in no URI, or begins a part that the URIs of
-// memories do not have.
+// isNotOfURI reports whether a character must not be in a URI, or begins a part that the
+// URIs of memories do not have.
 func isNotOfURI(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"<>\\^`{|}?#", r)
 }

@@ -13,8 +13,8 @@ import (
 	"mneme/tools"
 )
 
-// verbs are what the tools do. The error of one is an *Error of package tools, or one of
-// JSON-RPC.
+// verbs are the operations of the tools. The error of one is an *Error of package tools, or
+// one of JSON-RPC.
 var verbs = map[string]func(*face, context.Context, *call) (*answer, error){
 	"memory":    (*face).memory,
 	"list":      (*face).list,

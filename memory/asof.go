@@ -7,7 +7,7 @@ import (
 
 // OpenAt returns the store of an id as it was right after the commit of a sequence number,
 // for reading. Its history ends there, and nothing is added to it. versionlog.ErrNotFound:
-// there is no such commit. What is erased from the store later is not in it any more, see
+// no such commit exists. It also loses versions that are erased from the store later, see
 // Store.Follow.
 func (l *Library) OpenAt(ctx context.Context, id string, seq uint64) (*Store, error) {
 	s, err := l.Open(ctx, id, nil)

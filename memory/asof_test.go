@@ -45,7 +45,7 @@ func testOpenAt(t *testing.T, lib *memory.Library) {
 				t.Fatal(err)
 			}
 		}
-		// What is shown now is what OpenAt will show.
+		// OpenAt must show the same as the store shows now.
 		tip, err := st.Tip(t.Context())
 		must(err)
 		now := shown(t, st)
@@ -82,7 +82,7 @@ func testOpenAt(t *testing.T, lib *memory.Library) {
 	if _, err := lib.OpenAt(t.Context(), info.ID, 7); !errors.Is(err, versionlog.ErrNotFound) {
 		t.Errorf("commit 7 is %v", err)
 	}
-	// Who follows it waits for the end.
+	// A follower of it waits until its context ends.
 	ctx, cancel := context.WithCancel(t.Context())
 	tip, err := second.Tip(ctx)
 	must(err)

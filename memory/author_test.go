@@ -35,8 +35,8 @@ func TestAuthorOfACommit(t *testing.T) {
 	}
 }
 
-// TestFencedAfterPromotion: whoever has opened a store before it was promoted writes
-// nothing any more, and whoever opens it now does.
+// TestFencedAfterPromotion: a process that opened a store before it was promoted can no
+// longer write, and one that opens it now can.
 func TestFencedAfterPromotion(t *testing.T) {
 	f := newFixture(t, nil)
 	f.Put("/a", "1", versionlog.ExpectAny())
@@ -57,7 +57,8 @@ func TestFencedAfterPromotion(t *testing.T) {
 	}
 }
 
-// TestCreation: the history of a store begins with who created it, if that is said.
+// TestCreation: the history of a store begins with the actor that created it, if one is
+// given.
 func TestCreation(t *testing.T) {
 	f := newFixture(t, nil)
 	meta := map[string]string{"owner": "me"}

@@ -27,8 +27,8 @@ func (l *Library) Clock() (now time.Time, ahead time.Duration) {
 }
 
 // CheckClock returns why the clock of this machine cannot say how old versions are: ErrClock; nil:
-// it can. On one machine all clocks may be wrong together. There the newest commits tell, too:
-// ErrClockDoubt where they are ahead of the clock, or all of them long ago.
+// it can. On one machine all clocks may be wrong together. There it also checks the newest
+// commits: ErrClockDoubt if they are ahead of the clock, or if all of them are long ago.
 func (l *Library) CheckClock(ctx context.Context) error {
 	now, ahead := l.Clock()
 	if ahead != 0 {

@@ -15,22 +15,23 @@ type proposer struct {
 	session string
 }
 
-// deletions counts what each proposer deletes within a minute, through whichever Store of a
-// library and Ruled. What is being committed counts as deleted, so that requests at once do not
-// pass a guard together. Its methods may be called at once from many goroutines.
+// deletions counts the deletions of each proposer within a minute, through any Store of a
+// library and Ruled. Deletions that are being committed count, so that concurrent requests
+// do not pass a guard together. Its methods may be called from many goroutines at once.
 type deletions struct {
 	mu sync.Mutex
 	of map[proposer]*deleted
 }
 
-// deleted is what is counted of one proposer.
+// deleted has the counts of one proposer.
 type deleted struct {
 	recent  [parts]part // by second modulo parts
 	last    int64       // in seconds since 1970, when something was counted last
 	pending int64       // by commits under way
 }
 
-// maxDeleters bounds how many proposers are counted at once, but for those with commits under way.
+// maxDeleters bounds how many proposers are counted at once, except those with commits
+// under way.
 const maxDeleters = 10_000
 
 // begin notes that a proposer is about to commit changes. It returns how many memories the

@@ -30,10 +30,11 @@ func (s *Store) MayErase() error {
 	return fmt.Errorf("store %s: %w", s.info.Slug, err)
 }
 
-// Erase commits an event by which the log erases versions from records and heads. Versions that are erased
-// already are passed over, and a commit without any is made of none. Contents, caches and what else the log
-// keeps of the versions stay; package forget removes these, too. Errors: those of MayErase,
-// versionlog.ErrLiveHead, versionlog.ErrNotFound, versionlog.ErrInvalid.
+// Erase commits an event by which the log erases versions from records and heads. Versions
+// that are erased already are skipped, and no commit is made if none is left. Contents,
+// caches and other traces that the log keeps of the versions stay; package forget removes
+// these, too. Errors: those of MayErase, versionlog.ErrLiveHead, versionlog.ErrNotFound,
+// versionlog.ErrInvalid.
 func (s *Store) Erase(ctx context.Context, e *versionlog.Event, message string) (*versionlog.Commit, error) {
 	if err := s.MayErase(); err != nil {
 		return nil, err
@@ -50,8 +51,9 @@ func (s *Store) Erase(ctx context.Context, e *versionlog.Event, message string) 
 	return c, nil
 }
 
-// Purge removes what erased versions have left where the log keeps them, see versionlog.Capabilities, and
-// returns what has become of each place. Errors: those of MayErase and of the log.
+// Purge removes the traces of erased versions in the places of the log, see
+// versionlog.Capabilities, and returns the outcome for each place. Errors: those of
+// MayErase and of the log.
 func (s *Store) Purge(ctx context.Context, ids []string) ([]versionlog.Purged, error) {
 	if err := s.MayErase(); err != nil {
 		return nil, err

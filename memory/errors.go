@@ -13,9 +13,9 @@ import (
 )
 
 var (
-	// ErrTooBig is what every *SizeError is, under errors.Is.
+	// ErrTooBig matches every *SizeError, under errors.Is.
 	ErrTooBig = errkind.New(errkind.TooLarge, "memory is too big")
-	// ErrNotText is what every *TextError is, under errors.Is.
+	// ErrNotText matches every *TextError, under errors.Is.
 	ErrNotText = errkind.New(errkind.NotText, "content is not UTF-8 text")
 	// ErrReadOnly says that the store was opened for reading only.
 	ErrReadOnly = errkind.New(errkind.ReadOnly, "open read-only")
@@ -28,10 +28,10 @@ var (
 	// ErrUntried says that a commit failed before the log has looked at it, so
 	// that it is certainly not in the log.
 	ErrUntried = versionlog.ErrUntried
-	// ErrNoStore says that there is no store which a person's word means. It is a
+	// ErrNoStore says that no store has the given id, slug or name. It is a
 	// versionlog.ErrNotFound, under errors.Is.
 	ErrNoStore error = noStore{}
-	// ErrBadVersion says that a version cannot serve for what was asked of it.
+	// ErrBadVersion says that a version cannot be used for the request.
 	ErrBadVersion = errkind.New(errkind.Invalid, "version does not fit")
 )
 
@@ -41,11 +41,11 @@ type noStore struct{}
 func (noStore) Error() string { return versionlog.ErrNotFound.Error() }
 func (noStore) Unwrap() error { return versionlog.ErrNotFound }
 
-// VersionRefError says that what should name a version of a memory cannot. It is an
+// VersionRefError says that a text cannot name a version of a memory. It is an
 // ErrBadVersion, under errors.Is.
 type VersionRefError struct{ Store, Path, Ref string }
 
-// Error says what would name one.
+// Error describes a valid reference.
 func (e *VersionRefError) Error() string {
 	return fmt.Sprintf("%v: %s; want a version id (memver_…) or a sequence number", ErrBadVersion, quote.Name(e.Ref))
 }
@@ -53,14 +53,14 @@ func (e *VersionRefError) Error() string {
 // Unwrap returns ErrBadVersion.
 func (e *VersionRefError) Unwrap() error { return ErrBadVersion }
 
-// NoVersionError says that there is no version of a memory which a reference means. It is
-// a versionlog.ErrNotFound, under errors.Is.
+// NoVersionError says that a memory has no version that fits a reference. It is a
+// versionlog.ErrNotFound, under errors.Is.
 type NoVersionError struct {
 	Store, Path, Ref string   // Ref is a version id or a sequence number
-	Newest           []uint64 // the sequence numbers of versions that there are, the newest first
+	Newest           []uint64 // the sequence numbers of existing versions, the newest first
 }
 
-// Error names versions that there are.
+// Error names existing versions.
 func (e *NoVersionError) Error() string {
 	at := ""
 	if _, err := strconv.ParseUint(e.Ref, 10, 64); err == nil {

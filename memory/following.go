@@ -10,11 +10,11 @@ import (
 // followings are waits for the next commits of stores. All who wait for the same share one: a log
 // may look for commits now and then for each who waits.
 type followings struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	open map[followed]*following
 }
 
-// followed is what somebody waits for: the commits above one.
+// followed is the commits above one, for which callers wait.
 type followed struct {
 	store string
 	after uint64
@@ -23,8 +23,8 @@ type followed struct {
 // following is a wait that is under way.
 type following struct {
 	waiters int                // guarded by followings.mu
-	cancel  context.CancelFunc // when nobody waits any more
-	done    chan struct{}      // closed when what follows is set
+	cancel  context.CancelFunc // called when no caller waits any longer
+	done    chan struct{}      // closed when the fields below are set
 	commits []*versionlog.Commit
 	err     error
 }

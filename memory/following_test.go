@@ -44,7 +44,7 @@ func TestFollowings(t *testing.T) {
 	if err := <-got; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	<-shared.Done() // nobody waits for it any more
+	<-shared.Done() // no caller waits for it any longer
 	for range 2 {
 		release <- []*versionlog.Commit{{Seq: 3}}
 	}

@@ -14,9 +14,9 @@ import (
 // redactionTakes is how long the contents of a redaction may be there after its event.
 const redactionTakes = 2 * time.Minute
 
-// Blobs returns the blobs of a store, without what was erased before now: caches that may have it
-// are emptied. It costs asking for the store's tip. Errors: versionlog.ErrNotFound, those of the
-// media.
+// Blobs returns the blobs of a store, without those that were erased before the call:
+// caches that may have these are emptied. It costs asking for the store's tip. Errors:
+// versionlog.ErrNotFound, those of the media.
 func (l *Library) Blobs(ctx context.Context, storeID string) (cas.Store, error) {
 	blobs, err := l.blobs(storeID)
 	if err != nil {

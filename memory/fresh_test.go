@@ -13,8 +13,9 @@ import (
 	"mneme/versionlog/memlog"
 )
 
-// TestBlobsAreFresh: who asks for contents by their digests gets none that another process has
-// erased, though a cache had it, be it that the cache got it while the redaction was under way.
+// TestBlobsAreFresh: a caller that asks for contents by their digests gets none that
+// another process has erased, though a cache had it, also if the cache got it while the
+// redaction was under way.
 func TestBlobsAreFresh(t *testing.T) {
 	ctx := t.Context()
 	log, blobs := memlog.New(nil), memcas.New()

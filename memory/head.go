@@ -10,10 +10,10 @@ import (
 	"mneme/versionlog"
 )
 
-// Head is a version in little memory: 112 bytes and its path, where a Version takes 256
-// and the texts of its ids. It has what a face needs of what is there now: for the
-// message, the parent, the spelling or the path before a rename, ask the log. A Head does
-// not change.
+// Head is a version in little memory: 112 bytes and its path, where a Version takes 256 and
+// the texts of its ids. It has the fields of the current state that a face needs. The log
+// has the message, the parent, the spelling and the path before a rename. A Head does not
+// change.
 type Head struct {
 	path   string
 	id     [16]byte // of the version; its sequence number is in it
@@ -25,7 +25,7 @@ type Head struct {
 	op     byte // index in ops
 }
 
-// by is what many heads have in common, and share.
+// by has the fields that many heads have in common, and share.
 type by struct {
 	actor   versionlog.Actor
 	session string
@@ -92,7 +92,7 @@ func (h *Head) MemoryTime() (time.Time, bool) {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(h.memory[:8]) >> 16)).UTC(), true
 }
 
-// Live reports whether there is a memory: h is not its removal.
+// Live reports whether the memory exists: h is not its removal.
 func (h *Head) Live() bool { return h.Op() != versionlog.OpDeleted }
 
 // Path returns where the memory is.
@@ -118,7 +118,7 @@ func (h *Head) Actor() versionlog.Actor { return h.by.Value().actor }
 // Session returns the id of the session that made the version; "" is none.
 func (h *Head) Session() string { return h.by.Value().session }
 
-// Op returns what the version did to the memory.
+// Op returns the operation of the version on the memory.
 func (h *Head) Op() versionlog.Op {
 	if h.odd() != nil {
 		return h.odd().Op

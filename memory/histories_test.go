@@ -65,7 +65,7 @@ type historyClient struct {
 
 func (c *historyClient) path() string { return historyPaths[c.random.IntN(len(historyPaths))] }
 
-// text is content that nobody else writes.
+// text is content that no other client writes.
 func (c *historyClient) text() string {
 	c.n++
 	return fmt.Sprintf("%s.%d ", c.name, c.n)
@@ -131,7 +131,7 @@ func (c *historyClient) fetch(ctx context.Context, path string) (v versionlog.Ve
 	return v, data, err
 }
 
-// append adds to what is there, as often as it takes.
+// append appends to the memory, and retries until that succeeds.
 func (c *historyClient) append(ctx context.Context, path string) {
 	c.record(storeCall{kind: callAppend, path: path, text: c.text()}, func(call *storeCall) error {
 		for {

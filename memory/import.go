@@ -80,8 +80,8 @@ func (l *Library) ImportContents(ctx context.Context, id string, contents iter.S
 const putAlone = 1 << 20
 
 // ImportHistory appends the commits of a store's history that it lacks, as
-// versionlog.Import says. Their contents are stored before. The witness hears of them; it
-// is asked nothing, since what it misses may be what comes.
+// versionlog.Import says. Their contents are stored before. The witness gets them; it is
+// asked nothing, since the commits that it misses may be those imported.
 func (l *Library) ImportHistory(ctx context.Context, id string, commits iter.Seq2[*versionlog.Commit, error]) error {
 	if err := versionlog.Import(ctx, l.log, id, commits); err != nil || l.witness == nil {
 		return err

@@ -83,8 +83,8 @@ type StoreOptions struct {
 	Metadata       map[string]string // see versionlog.Store; at most 16 pairs
 	// AnySlug takes another slug where that of the name is taken, or the name has none.
 	AnySlug bool
-	// Actor is who creates it, which the first commit of its history says. The zero
-	// Actor makes a store whose history is empty, such as one to import into.
+	// Actor creates the store, and the first commit of its history names it. The zero Actor
+	// makes a store whose history is empty, such as one to import into.
 	Actor versionlog.Actor
 }
 
@@ -184,9 +184,9 @@ func checkStore(s versionlog.Store) error {
 	return nil
 }
 
-// UpdateStore changes what a store is called, what it is for and what it may hold; its
-// slug stays. Stores that are open
-// obey a new quota at once, and another size of memories when they are opened again.
+// UpdateStore changes the name, the description, the limits and other settings of a store;
+// its slug stays. Stores that are open obey a new quota at once, and another size of
+// memories when they are opened again.
 // Errors: versionlog.ErrNotFound, versionlog.ErrArchived, ErrBadName, ErrBadLimits.
 func (l *Library) UpdateStore(ctx context.Context, id string, u versionlog.StoreUpdate, by versionlog.Actor) (versionlog.Store, error) {
 	before, err := l.log.Store(ctx, id)
@@ -228,7 +228,7 @@ func Slug(name string) (string, error) {
 	return slug, nil
 }
 
-// slugOf is what Slug makes of a text; "": nothing.
+// slugOf is the slug that Slug makes from a text; "": none.
 func slugOf(text string) string {
 	var b strings.Builder
 	gap := false
@@ -246,7 +246,7 @@ func slugOf(text string) string {
 	return b.String()
 }
 
-// IsHidden reports whether a store holds what mneme itself keeps in a library: its slug begins
+// IsHidden reports whether a store holds mneme's own data in a library: its slug begins
 // with a dot, which no name's does.
 func IsHidden(s versionlog.Store) bool { return strings.HasPrefix(s.Slug, ".") }
 
@@ -272,7 +272,7 @@ func (l *Library) FindStore(ctx context.Context, ref string) (versionlog.Store, 
 	}
 	slug, err := Slug(ref)
 	if err != nil {
-		// No store was made with it, but one may be called so by now.
+		// No store was made with it, but one may have that name now.
 		s, called := l.storeCalled(ctx, ref)
 		if errors.Is(called, versionlog.ErrNotFound) {
 			return versionlog.Store{}, err
@@ -330,7 +330,7 @@ func (l *Library) AllStores(ctx context.Context) ([]versionlog.Store, error) {
 	return versionlog.AllStores(ctx, l.log)
 }
 
-// ArchiveStore makes a store read-only for ever, but for removals through the
+// ArchiveStore makes a store permanently read-only, except for removals through the
 // library. versionlog.ErrNotFound.
 func (l *Library) ArchiveStore(ctx context.Context, id string, by versionlog.Actor) error {
 	s, err := l.log.Store(ctx, id)
@@ -379,23 +379,23 @@ func (l *Library) DeleteStore(ctx context.Context, id string) error {
 type Author struct {
 	Actor   versionlog.Actor
 	Session string // "" outside a session
-	// Quota bounds what is added to each store through one Store. Commits under way at
-	// once may pass it together, and one whose reply was lost is not counted.
+	// Quota bounds the additions to each store through one Store. Commits under way at once may
+	// pass it together, and one whose reply was lost is not counted.
 	Quota versionlog.Quota
-	// MayGrow is asked before anything is written but a deletion; its error, which says
-	// why there is no room, ends the commit. Nil: that of the library.
+	// MayGrow is called before every write except a deletion; its error, which says why no room
+	// is left, ends the commit. Nil: that of the library.
 	MayGrow func() error
-	// MayWrite reports whether the backend takes what is written to a store by now, as far as
-	// is known. Nil: it does.
+	// MayWrite reports whether the backend accepts writes to a store now, as far as is known.
+	// Nil: it does.
 	MayWrite func(storeID string) bool
 }
 
-// isAgent reports whether a session writes, be it by itself or with the key of others.
+// isAgent reports whether a session writes, with its own key or with that of others.
 func IsAgent(a versionlog.Actor, session string) bool {
 	return a.Kind == versionlog.ActorSession || session != "" && a.Kind != versionlog.ActorUser
 }
 
-// SessionAuthor returns the author of what a session writes.
+// SessionAuthor returns the author of a session's writes.
 func SessionAuthor(id string) *Author {
 	return &Author{Actor: versionlog.Actor{Kind: versionlog.ActorSession, ID: id}, Session: id}
 }

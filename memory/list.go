@@ -13,8 +13,9 @@ func (s *Store) Newest(ctx context.Context, memoryID string) (versionlog.Version
 	return s.log.Newest(ctx, s.info.ID, memoryID)
 }
 
-// ReadNewest returns the newest version of a memory, and its bytes as Content does. Of a version
-// that has none, a deletion, a directory or an erased one, they are nil. versionlog.ErrNotFound.
+// ReadNewest returns the newest version of a memory, and its bytes as Content does. They
+// are nil if the version has none: a deletion, a directory or an erased one.
+// versionlog.ErrNotFound.
 func (s *Store) ReadNewest(ctx context.Context, memoryID string) (v versionlog.Version, data []byte, err error) {
 	if s.can.NewestContent != nil {
 		v, data, err = s.can.NewestContent(ctx, s.info.ID, memoryID)

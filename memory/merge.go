@@ -8,9 +8,9 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// Merge brings together what two writers made of base, line by line. ok is
-// false when they changed the same lines, or lines that touch: then somebody
-// has to look. A change that both made is taken once.
+// Merge merges the changes that two writers made to base, line by line. ok is false when
+// they changed the same lines, or adjacent lines: then a person must resolve the conflict.
+// A change that both made is taken once.
 func Merge(base, theirs, yours []byte) (merged []byte, ok bool) {
 	edits := lineEdits(base, theirs)
 	for _, e := range lineEdits(base, yours) {
@@ -33,7 +33,7 @@ func Merge(base, theirs, yours []byte) (merged []byte, ok bool) {
 	return out.Bytes(), true
 }
 
-// lineEdits returns what makes b of a, in whole lines, in order. Edits that
+// lineEdits returns the edits that turn a into b, in whole lines, in order. Edits that
 // touch are one.
 func lineEdits(a, b []byte) []udiff.Edit {
 	var edits []udiff.Edit

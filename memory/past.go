@@ -8,7 +8,7 @@ import (
 )
 
 // At returns the store as it was right after the commit of a sequence number; 0 is before
-// the first. versionlog.ErrNotFound: there is no such commit.
+// the first. versionlog.ErrNotFound: no such commit exists.
 func (s *Store) At(ctx context.Context, seq uint64) (versionlog.State, error) {
 	return s.log.At(ctx, s.info.ID, seq)
 }

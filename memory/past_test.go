@@ -10,7 +10,7 @@ import (
 	"mneme/versionlog"
 )
 
-// TestPast holds a store's past to what was written, on every log.
+// TestPast compares a store's past with its writes, on every log.
 func TestPast(t *testing.T) {
 	for _, name := range []string{"memlog", "sqlitelog"} {
 		t.Run(name, func(t *testing.T) { testPast(t, historyBackends[name](t)[0]) })

@@ -11,9 +11,9 @@ import (
 	"mneme/versionlog"
 )
 
-// pastLog is a log as it was right after a commit of one store, which it is used for only.
-// What it holds never changes but for what is erased, so that nobody who waits for a commit hears
-// of one.
+// pastLog is a log as it was right after a commit of one store, and is used for that store
+// only. Its content never changes except by erasure, so a caller that waits for a commit
+// never gets one.
 type pastLog struct {
 	versionlog.Log
 	tip   versionlog.Tip // without Totals, and of a store in use
@@ -76,7 +76,8 @@ func (l *pastLog) Newest(ctx context.Context, storeID, memoryID string) (version
 	return firstVersion(l.History(ctx, storeID, memoryID, 0), memoryID)
 }
 
-// firstVersion returns the first version of what. versionlog.ErrNotFound: there is none.
+// firstVersion returns the first of versions. It returns versionlog.ErrNotFound with the
+// text what if versions is empty.
 func firstVersion(versions iter.Seq2[versionlog.Version, error], what string) (versionlog.Version, error) {
 	for v, err := range versions {
 		return v, err
@@ -114,9 +115,9 @@ func (l *pastLog) PathHistory(ctx context.Context, storeID, path string) iter.Se
 	}
 }
 
-// erased waits for the next redaction that is made in the store, and returns its commit, whose
-// Versions are those of the past that it has erased, as they are by now. Nobody else calls it
-// meanwhile.
+// erased waits for the next redaction that is made in the store, and returns its commit.
+// Its Versions are those of the past that it has erased, in their current form. Only one
+// caller may be in it at a time.
 func (l *pastLog) erased(ctx context.Context, storeID string) (*versionlog.Commit, error) {
 	for {
 		if err := l.Log.Wait(ctx, storeID, l.met.Load()); err != nil {

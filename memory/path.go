@@ -135,12 +135,12 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// CheckNew checks the rule that holds beyond ParsePath and ParseName for the path,
-// or name, of a memory that is not there yet: ErrBadPath when it has a character
-// that real names do not have, since it shows as nothing, or as a space. What is
-// only rare, or unknown to this program, is no reason: other blanks, private
-// characters, spaces at the ends. mneme shows such names with escapes. A name of
-// nothing but blanks is one that nobody sees.
+// CheckNew checks the rule that holds beyond ParsePath and ParseName for the path, or name,
+// of a memory that does not exist yet: ErrBadPath when it has a character that real names
+// do not have, since it shows as nothing, or as a space. Characters that are only rare, or
+// unknown to this program, are allowed: other blanks, private characters, spaces at the
+// ends. mneme shows such names with escapes. A name that consists of blanks is refused,
+// since it is invisible.
 func CheckNew(path string) error {
 	for name := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		if name != "" && strings.TrimFunc(name, unicode.IsSpace) == "" {

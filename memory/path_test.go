@@ -106,8 +106,8 @@ func TestParsePrefix(t *testing.T) {
 	}
 }
 
-// plain is a joiner beside an ASCII letter or digit, but for what may follow half
-// a letter.
+// plain is a joiner next to an ASCII letter or digit, except one that may follow half a
+// letter.
 var plain = regexp.MustCompile("[A-Za-z0-9][\u200c\u200d]|\u200c[\x00-\x7f]")
 
 // unseen is what no new name has: fillers, noncharacters, and variation selectors

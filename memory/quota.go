@@ -61,7 +61,7 @@ func (s *Store) checkStoreQuota(ctx context.Context, more versionlog.Usage) erro
 	return quota.CheckStore(tip, at, more)
 }
 
-// refused notes what a refusal by the log tells about the store.
+// refused notes the facts about the store in a refusal by the log.
 func (s *Store) refused(err error) {
 	var over *versionlog.QuotaError
 	if errors.As(err, &over) && over.Whose == versionlog.WhoseStore {
@@ -69,11 +69,11 @@ func (s *Store) refused(err error) {
 	}
 }
 
-// tally counts what has been added to a store since it was opened. Its methods may be
-// called at once from many goroutines.
+// tally counts the additions to a store since it was opened. Its methods may be called at
+// once from many goroutines.
 type tally struct {
 	mu       sync.Mutex
-	used     versionlog.Usage // but for LastHour
+	used     versionlog.Usage // except LastHour
 	versions [parts]part      // of the last hour, by minute modulo parts
 }
 

@@ -57,7 +57,7 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestStoreQuotaKeepsNothing: of what a store's own quota refuses, nothing is stored,
+// TestStoreQuotaKeepsNothing: contents that a store's own quota refuses are not stored,
 // though the quota is set while the store is open.
 func TestStoreQuotaKeepsNothing(t *testing.T) {
 	for name, early := range map[string]bool{"set before": true, "set while open": false} {
@@ -98,7 +98,8 @@ func TestStoreQuotaKeepsNothing(t *testing.T) {
 }
 
 // TestRepeatAtTheQuota: a commit that is made, and repeated since its reply was lost, is
-// not refused for what it has used itself; what cannot be asked is not said to be untried.
+// not refused for its own use of the quota; if the log cannot be asked, the error does not
+// say that the commit is untried.
 func TestRepeatAtTheQuota(t *testing.T) {
 	blobs := memcas.New()
 	lib := NewLibrary(memlog.New(nil), func(string) (cas.Store, error) { return blobs, nil })

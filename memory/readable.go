@@ -39,8 +39,8 @@ func (s *Store) Readable(ctx context.Context, to uint64, lose func(seq uint64, w
 	return readable(ctx, s.log, s.info.ID, 0, to, lose)
 }
 
-// readable is Store.Readable of the commits of a log above one. A bad record ends the log's walk, so
-// it is begun anew behind it.
+// readable is Store.Readable of the commits of a log above one. A bad record ends the log's
+// walk, so the walk starts again after that record.
 func readable(ctx context.Context, log versionlog.Log, storeID string, after, to uint64, lose func(seq uint64, why string)) iter.Seq2[*versionlog.Commit, error] {
 	return func(yield func(*versionlog.Commit, error) bool) {
 		for after := after; after < to; {

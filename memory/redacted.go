@@ -12,13 +12,13 @@ import (
 	"mneme/versionlog"
 )
 
-// ErrRedacted is what every *RedactedError is, under errors.Is.
+// ErrRedacted matches every *RedactedError, under errors.Is.
 var ErrRedacted = errkind.New(errkind.NotFound, "its content was redacted")
 
 // RedactedError says that a version was erased on purpose.
 type RedactedError struct {
 	Version string
-	By      versionlog.Actor // and what follows: who erased it, when and why; zero where no event says so
+	By      versionlog.Actor // and the next fields: the actor that erased it, when and why; zero where no event says so
 	At      time.Time
 	Why     string
 	Seq     uint64 // of the event
@@ -26,7 +26,7 @@ type RedactedError struct {
 	Rule versionlog.Retention // that let go of it; zero: a person has erased it
 }
 
-// Error says who erased it, when and why.
+// Error names the actor that erased it, the time and the reason.
 func (e *RedactedError) Error() string {
 	if e.Rule != (versionlog.Retention{}) {
 		return fmt.Sprintf("version %s: its content is gone: the store keeps %v; %q applied that at %s, commit %d", e.Version, e.Rule, e.By.String(), e.At.Format(time.RFC3339), e.Seq)
@@ -138,7 +138,7 @@ func (s *Store) Redacted(ctx context.Context, ids []string) (map[string]bool, er
 	return redacted, failed
 }
 
-// wholeLog is the log of the store, with what came after the point that OpenAt has opened it at.
+// wholeLog is the log of the store, including commits after the point of OpenAt.
 func (s *Store) wholeLog() versionlog.Log {
 	if past, ok := s.log.(*pastLog); ok {
 		return past.Log

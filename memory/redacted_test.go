@@ -17,8 +17,8 @@ import (
 	"mneme/versionlog/memlog"
 )
 
-// TestErasedIsFound: whoever begins to use a store finds what was redacted before, also in a store of
-// the past, and what the rule let go of is told from it.
+// TestErasedIsFound: a process that begins to use a store finds earlier redactions, also in
+// a store of the past, and distinguishes them from versions that the rule let go of.
 func TestErasedIsFound(t *testing.T) {
 	ctx, blobs := t.Context(), memcas.New()
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

@@ -15,12 +15,11 @@ import (
 // ErrKeyTaken says that another actor or session has used the key of a proposal.
 var ErrKeyTaken = fmt.Errorf("%w: another actor or session has used its key", versionlog.ErrInvalid)
 
-// Ruled returns the log of the library for callers whom nothing makes obey this package, such
-// as other machines. What they propose becomes a commit only by the rules that hold for a
-// Store: of paths, of contents, of secrets and of the description of a store. The
-// deletions of a session are counted here. Contents may ride with a commit, up to MaxRiding; they
-// go where the library keeps them. A content that does not ride must be in the store already:
-// cas.ErrNotFound.
+// Ruled returns the log of the library for callers that are not bound to obey this package, such
+// as other machines. Their proposals become commits only by the rules that hold for a Store: of
+// paths, of contents, of secrets and of the description of a store. The deletions of a session
+// are counted here. Contents may ride with a commit, up to MaxRiding; they go where the library
+// keeps them. A content that does not ride must be in the store already: cas.ErrNotFound.
 func (l *Library) Ruled() versionlog.Log { return ruledLog{l.log, l} }
 
 // MaxRiding is how many bytes a content may have that rides with a commit of Ruled.
@@ -230,8 +229,8 @@ func (s *Store) checkEvent(p *versionlog.Proposal) error {
 	return nil
 }
 
-// contentOfProposed returns what a change puts, once it is what the change says, and may be
-// the content of a memory.
+// contentOfProposed returns the content that a change puts, once it is checked that it has
+// the change's digest and may be the content of a memory.
 func (s *Store) contentOfProposed(ctx context.Context, c *versionlog.Change) ([]byte, error) {
 	if !c.Puts() {
 		return nil, nil

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ruling is what a library remembers for Ruled.
+// ruling is the state of a library for Ruled.
 type ruling struct {
 	offered    sync.Map // ids of stores that are not hidden, which they stay
 	followings followings
@@ -13,17 +13,17 @@ type ruling struct {
 	unclaimed  unclaimed
 }
 
-// freshness is up to where the caches of stores have forgotten what was erased, for callers who
-// ask for contents by their digests and follow nothing.
+// freshness is up to which commit the caches of stores are free of erased contents, for
+// callers that ask for contents by their digests and do not follow stores.
 type freshness struct {
 	opened time.Time // nothing was read before
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	stores map[string]fresh
 }
 
-// fresh is what is known of the caches of one store.
+// fresh is the state of the caches of one store.
 type fresh struct {
 	until uint64    // nothing that commits up to it have erased is there
-	again time.Time // until when they may get it anew, of a redaction that is under way; zero: it is over
+	again time.Time // until when they may get it again, while a redaction is under way; zero: it is over
 }

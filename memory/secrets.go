@@ -12,7 +12,7 @@ import (
 	"mneme/versionlog"
 )
 
-// ErrSecrets is what every *SecretsError is, under errors.Is.
+// ErrSecrets matches every *SecretsError, under errors.Is.
 var ErrSecrets = errkind.New(errkind.Policy, "held back by the store's rule for secrets")
 
 // The texts of a Mention, and of a SecretsFound, that are no content.
@@ -24,7 +24,7 @@ const (
 // SecretsFound says which credentials a content has that the one before it did not have, or
 // which ones a new path or the message of a commit has.
 type SecretsFound struct {
-	Path  string            // without a word of what was found in it
+	Path  string            // without the credentials that were found in it
 	In    string            // "" is the content; MentionPath, MentionMessage
 	Found []secrets.Finding // the first ones, at most maxSecrets
 }
@@ -66,77 +66,95 @@ func (e *SecretsError) Is(target error) bool { return target == ErrSecrets }
 // Kind is errkind.Policy.
 func (e *SecretsError) Kind() errkind.Kind { return errkind.Policy }
 
-// lookForSecrets returns what changes and their message bring into a store that wants to know:
-// credentials that the head at their path does not have already, so that a memory which has one
-// can be edited. A store that refuses them has a *SecretsError, unless it is confirmed.
+// lookForSecrets returns the credentials that changes and their message bring into a store with
+// a rule for them. Credentials that the head at their path has already are left out, so that a
+// memory which has one can be edited. A store that refuses them has a *SecretsError, unless it
+// is confirmed.
 //
 // contentOf returns a content, or the version that has it. Contents are always looked at, which
-// takes less than a millisecond for 100 KiB. What the store's rule is, and what is there, is
-// asked of the log only if something was found, or if a content is to be read that an earlier
-// version has: the rule is the one in force now, not that of when the store was opened.
+// takes less than a millisecond for 100 KiB. The log is asked for the store's rule and for the
+// heads only if something was found, or if the content of an earlier version must be read. The
+// rule is the one in force now, not the one in force when the store was opened.
 func (s *Store) lookForSecrets(ctx context.Context, message string, changes []versionlog.Change, contentOf func(i int) ([]byte, *versionlog.Version), confirmed bool) (all []SecretsFound, err error) {
-	rule := versionlog.SecretsOff
 	all, first, err := s.secretsInNames(ctx, message, changes)
 	if err != nil {
 		return nil, err
 	}
+	rule := &secretsRule{s: s}
 	if len(all) > 0 {
-		now, err := s.log.Store(ctx, s.info.ID)
-		if err != nil {
-			return nil, s.Wrap(all[0].Path, err)
-		}
-		if rule = now.Policy.Secrets; rule == versionlog.SecretsOff {
-			return nil, nil
+		if off, err := rule.isOff(ctx, all[0].Path); off || err != nil {
+			return nil, err
 		}
 	}
 	for i := range changes {
-		path := changes[i].Path
 		if changes[i].Action != versionlog.Put && changes[i].Action != versionlog.Rename {
 			continue
 		}
-		var found []secrets.Finding
+		path := changes[i].Path
 		content, source := contentOf(i) // neither is one of a rename that keeps it
-		if source == nil {
-			if found = secrets.Find(content, maxSecretsMet); len(found) == 0 {
-				continue
-			}
-		}
-		if rule == versionlog.SecretsOff {
-			now, err := s.log.Store(ctx, s.info.ID)
-			if err != nil {
-				return nil, s.Wrap(path, err)
-			}
-			if rule = now.Policy.Secrets; rule == versionlog.SecretsOff {
-				return nil, nil
-			}
-		}
-		if source != nil {
-			if content, err = s.Content(ctx, *source); err != nil {
-				return nil, err
-			}
-			if found = secrets.Find(content, maxSecretsMet); len(found) == 0 {
-				continue
-			}
-		}
-		if found, err = s.newSecrets(ctx, path, content, found); err != nil {
+		found, off, err := rule.newSecrets(ctx, path, content, source)
+		if off || err != nil {
 			return nil, err
 		}
-		if len(found) > 0 {
-			if all == nil {
-				first = i
-			}
-			all = append(all, SecretsFound{Path: path, Found: found[:min(len(found), MaxSecrets)]})
+		if len(found) == 0 {
+			continue
 		}
+		if all == nil {
+			first = i
+		}
+		all = append(all, SecretsFound{Path: path, Found: found[:min(len(found), MaxSecrets)]})
 	}
-	if rule == versionlog.SecretsRefuse && len(all) > 0 && !confirmed {
+	if rule.rule == versionlog.SecretsRefuse && len(all) > 0 && !confirmed {
 		return nil, fmt.Errorf("store %s: %w", s.info.Slug, &ChangeError{first, &SecretsError{all[0]}})
 	}
 	return all, nil
 }
 
-// secretsInNames returns what the message and the paths that changes make have of credentials, and
-// which change is the first of these. A path that is there can be written to again, and what is moved
-// keeps what its path had.
+// secretsRule is a store's rule about credentials, which the log is asked for once, when it is needed.
+type secretsRule struct {
+	s    *Store
+	rule versionlog.SecretsRule // versionlog.SecretsOff until the log was asked
+}
+
+// isOff reports whether the store takes credentials. path is the one that an error names.
+func (r *secretsRule) isOff(ctx context.Context, path string) (bool, error) {
+	if r.rule != versionlog.SecretsOff {
+		return false, nil
+	}
+	now, err := r.s.log.Store(ctx, r.s.info.ID)
+	if err != nil {
+		return false, r.s.Wrap(path, err)
+	}
+	r.rule = now.Policy.Secrets
+	return r.rule == versionlog.SecretsOff, nil
+}
+
+// newSecrets returns the credentials in a content, or in that of a version, that the memory at the path does
+// not have. off reports that the rule is off, and nothing needs to be looked for.
+func (r *secretsRule) newSecrets(ctx context.Context, path string, content []byte, source *versionlog.Version) (found []secrets.Finding, off bool, err error) {
+	if source == nil {
+		if found = secrets.Find(content, maxSecretsMet); len(found) == 0 {
+			return nil, false, nil
+		}
+	}
+	if off, err := r.isOff(ctx, path); off || err != nil {
+		return nil, off, err
+	}
+	if source != nil {
+		if content, err = r.s.Content(ctx, *source); err != nil {
+			return nil, false, err
+		}
+		if found = secrets.Find(content, maxSecretsMet); len(found) == 0 {
+			return nil, false, nil
+		}
+	}
+	found, err = r.s.newSecrets(ctx, path, content, found)
+	return found, false, err
+}
+
+// secretsInNames returns the credentials in the message and in the paths that changes make,
+// and which change is the first of these. An existing path with a credential can be written
+// to again, and a moved memory keeps the credentials of its path.
 func (s *Store) secretsInNames(ctx context.Context, message string, changes []versionlog.Change) (all []SecretsFound, first int, err error) {
 	if found := secrets.Find([]byte(message), MaxSecrets); len(found) > 0 && len(changes) > 0 {
 		all = append(all, SecretsFound{Path: mask(changes[0].Path), In: MentionMessage, Found: found})

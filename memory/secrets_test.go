@@ -12,8 +12,8 @@ import (
 	"mneme/versionlog/memlog"
 )
 
-// Credentials that nobody has issued. They stand here in parts, so that no scanner takes this
-// file for one that holds any.
+// Credentials that no service has issued. They are in parts here, so that no scanner
+// reports this file.
 const (
 	aKey       = "AK" + "IA" + "Q7XK2M5PLW3RT6ZB"
 	anotherKey = "AK" + "IA" + "3LMQ6W2ZPX5YTR7N"

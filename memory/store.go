@@ -15,8 +15,8 @@ import (
 // Store is one open memory store.
 //
 // Paths go through ParsePath first wherever a method takes one. All methods
-// may be called at once from many goroutines; what other processes do to the
-// store is seen as versionlog.Log promises.
+// may be called at once from many goroutines; the writes of other processes are seen as
+// versionlog.Log promises.
 type Store struct {
 	info   versionlog.Store
 	log    versionlog.Log
@@ -32,10 +32,10 @@ type Store struct {
 
 	mayGrow func() error // nil: always
 
-	witness Witness // nil: nobody hears of commits
+	witness Witness // nil: commits are not reported
 }
 
-// Info returns what the store was when it was opened.
+// Info returns the description of the store when it was opened.
 func (s *Store) Info() versionlog.Store { return s.info }
 
 // Log returns the log that the store is in, whose commits carry the id of Info.
@@ -47,12 +47,12 @@ func (s *Store) Blobs() cas.Store { return s.blobs }
 // ReadOnly reports whether the store was opened for reading only.
 func (s *Store) ReadOnly() bool { return s.author == nil }
 
-// MayWrite reports whether the store was opened for writing, and its author may write by now.
+// MayWrite reports whether the store was opened for writing, and its author may write now.
 func (s *Store) MayWrite() bool {
 	return s.author != nil && (s.author.MayWrite == nil || s.author.MayWrite(s.info.ID))
 }
 
-// RightChanges reports whether what MayWrite says may change while the store is open.
+// RightChanges reports whether the result of MayWrite may change while the store is open.
 func (s *Store) RightChanges() bool { return s.author != nil && s.author.MayWrite != nil }
 
 // Head returns the live version of a path. versionlog.ErrNotFound.
@@ -83,8 +83,8 @@ func (s *Store) Heads(ctx context.Context, prefix string) iter.Seq2[versionlog.V
 	}
 }
 
-// Tree yields what Heads does and the live versions of directories besides, each before
-// what is in it.
+// Tree yields the versions that Heads yields and also the live versions of directories,
+// each before its content.
 func (s *Store) Tree(ctx context.Context, prefix string) iter.Seq2[versionlog.Version, error] {
 	return s.log.Heads(ctx, s.info.ID, prefix, "")
 }
@@ -110,8 +110,7 @@ func (s *Store) Entries(ctx context.Context, dir string) iter.Seq2[versionlog.Ve
 	return s.log.Children(ctx, s.info.ID, dir)
 }
 
-// Tip returns the end of the store's history, and whether it is archived by
-// now.
+// Tip returns the end of the store's history, and whether it is archived.
 func (s *Store) Tip(ctx context.Context) (versionlog.Tip, error) {
 	return s.log.Tip(ctx, s.info.ID)
 }
@@ -254,8 +253,8 @@ func (s *Store) Commits(ctx context.Context, after uint64) iter.Seq2[*versionlog
 // versionlog.ErrRewritten when the next commit does not follow the one that the
 // caller has. Before apply gets a redaction, the caches of contents are emptied.
 //
-// Behind the end of a store of OpenAt it calls apply with the redactions that are made in the store,
-// which have Versions: those that they have erased.
+// After the end of a store of OpenAt it calls apply with the redactions that are made in
+// the store. Their Versions are those that they have erased.
 func (s *Store) Follow(ctx context.Context, after versionlog.Tip, apply func(*versionlog.Commit) error) error {
 	next := s.can.Next
 	if next == nil {
@@ -315,7 +314,7 @@ func (s *Store) forgetErased(c *versionlog.Commit) error {
 // Forget empties the caches of contents, which may have been erased since.
 func (s *Store) Forget() error { return cas.Forget(s.blobs) }
 
-// saw tells the witness, if there is one, of a commit that the log has.
+// saw reports a commit that the log has to the witness, if any.
 func (s *Store) saw(c *versionlog.Commit) {
 	if s.witness != nil {
 		s.witness.Saw(s.info.ID, c.Seq, c.Digest)

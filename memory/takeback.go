@@ -13,74 +13,98 @@ import (
 // line.
 const MostCompared = 256 << 10
 
-// TakesBack reports whether yours, written over head, takes back what another
-// writer has changed from one text to another, as a text does that is based on
-// the earlier one: lines that the other added are gone, or lines that it removed
-// are back. An edit that keeps the other's lines never does, wherever else it
-// changes the text.
+// TakesBack reports whether yours, written over head, takes back a change that another
+// writer has made from one text to another, as a text based on the earlier one does: lines
+// that the other added are gone, or lines that it removed are back. An edit that keeps the
+// other's lines never does, wherever else it changes the text.
 //
-// A line that the other added is gone when three things hold. The difference from
-// to to yours takes it away where the other had put it, and cannot be told so that
-// it takes away something else, as among equal lines. The other did not only move
-// it. And yours has fewer of it than both to and head: what is not in head any
-// more yours cannot take back. Of a line that is back, likewise: it is put where
-// the other had removed it, and there are more of it. So the order of lines does
-// not count, nor do blank lines and line ends.
+// A line that the other added is gone when three things hold. The difference from to to
+// yours removes it where the other had put it, and cannot be expressed so that it removes
+// something else, as among equal lines. The other did not only move it. And yours has fewer
+// of it than both to and head: yours cannot take back a line that head no longer has. The
+// same holds for a line that is back: it is put where the other had removed it, and yours
+// has more of it. So the order of lines does not matter, nor do blank lines and line ends.
 //
-// Of what is not text, or has more than MostCompared bytes, only the very bytes
-// of from, written over to, take anything back. Zeros at the end do not count.
+// If the content is not text, or has more than MostCompared bytes, only the very bytes of
+// from, written over to, take anything back. Zeros at the end are ignored.
 func TakesBack(from, to, head, yours []byte) bool {
 	from, to, head, yours = Unpadded(from), Unpadded(to), Unpadded(head), Unpadded(yours)
-	if bytes.Equal(yours, to) || bytes.Equal(yours, head) {
+	switch {
+	case bytes.Equal(yours, to) || bytes.Equal(yours, head):
+		return false
+	case bytes.Equal(yours, from) && bytes.Equal(to, head):
+		return true
+	case !areComparable(from, to, head, yours):
 		return false
 	}
-	if bytes.Equal(yours, from) && bytes.Equal(to, head) {
-		return true
+	t := newTakeback(from, to, head, yours)
+	for _, mine := range lcs.DiffLines(t.theirs, t.mine) {
+		for _, theirs := range t.changed {
+			if theirs.ReplStart > mine.End || theirs.ReplEnd < mine.Start {
+				continue
+			}
+			if t.isRestored(theirs, mine) || t.isTaken(theirs, mine) {
+				return true
+			}
+		}
 	}
-	for _, text := range [][]byte{from, to, head, yours} {
+	return false
+}
+
+// areComparable reports whether all texts can be compared line by line.
+func areComparable(texts ...[]byte) bool {
+	for _, text := range texts {
 		if len(text) > MostCompared || !IsText(text) {
 			return false
 		}
 	}
-	old, theirs, mine := linesOf(from), linesOf(to), linesOf(yours)
-	inOld, inHead, inTheirs, inMine := count(old), count(linesOf(head)), count(theirs), count(mine)
-	fewer := func(line string) bool {
-		return inTheirs[line] > inOld[line] && inMine[line] < min(inTheirs[line], inHead[line])
-	}
-	more := func(line string) bool {
-		return inTheirs[line] < inOld[line] && inMine[line] > max(inTheirs[line], inHead[line])
-	}
+	return true
+}
 
-	changed := lcs.DiffLines(old, theirs)
-	spare := map[string]int{} // how often a line may go from where the other put it: it was moved there
-	for _, c := range changed {
-		for _, line := range theirs[c.ReplStart:c.ReplEnd] {
-			spare[line]++
+// takeback is a comparison by TakesBack: the lines of from, to and yours, and how often each text has
+// each line.
+type takeback struct {
+	old, theirs, mine               []string
+	inOld, inHead, inTheirs, inMine map[string]int
+	changed                         []lcs.Diff     // from old to theirs
+	spare                           map[string]int // how often a line may still go from where the other writer moved it to
+}
+
+func newTakeback(from, to, head, yours []byte) *takeback {
+	t := &takeback{old: linesOf(from), theirs: linesOf(to), mine: linesOf(yours), inHead: count(linesOf(head)), spare: map[string]int{}}
+	t.inOld, t.inTheirs, t.inMine = count(t.old), count(t.theirs), count(t.mine)
+	t.changed = lcs.DiffLines(t.old, t.theirs)
+	for _, c := range t.changed {
+		for _, line := range t.theirs[c.ReplStart:c.ReplEnd] {
+			t.spare[line]++
 		}
 	}
-	for line := range spare {
-		spare[line] -= inTheirs[line] - inOld[line]
+	for line := range t.spare {
+		t.spare[line] -= t.inTheirs[line] - t.inOld[line]
 	}
-	for _, d := range lcs.DiffLines(theirs, mine) {
-		for _, c := range changed {
-			if c.ReplStart > d.End || c.ReplEnd < d.Start {
-				continue
-			}
-			back := func(line string) bool {
-				return !blank(line) && more(line) && slices.Contains(mine[d.ReplStart:d.ReplEnd], line)
-			}
-			if slices.ContainsFunc(old[c.Start:c.End], back) {
-				return true
-			}
-			start, end := max(c.ReplStart, d.Start), min(c.ReplEnd, d.End)
-			if start >= end || apart(theirs, c, d) {
-				continue
-			}
-			for _, line := range theirs[start:end] {
-				if spare[line]--; spare[line] < 0 && !blank(line) && fewer(line) {
-					return true
-				}
-			}
+	return t
+}
+
+// isRestored reports whether a change of mine adds a line again where the other's change removed the
+// line.
+func (t *takeback) isRestored(theirs, mine lcs.Diff) bool {
+	return slices.ContainsFunc(t.old[theirs.Start:theirs.End], func(line string) bool {
+		more := t.inTheirs[line] < t.inOld[line] && t.inMine[line] > max(t.inTheirs[line], t.inHead[line])
+		return more && !blank(line) && slices.Contains(t.mine[mine.ReplStart:mine.ReplEnd], line)
+	})
+}
+
+// isTaken reports whether a change of mine removes a line that the other's change added, and did not
+// only move.
+func (t *takeback) isTaken(theirs, mine lcs.Diff) bool {
+	start, end := max(theirs.ReplStart, mine.Start), min(theirs.ReplEnd, mine.End)
+	if start >= end || apart(t.theirs, theirs, mine) {
+		return false
+	}
+	for _, line := range t.theirs[start:end] {
+		fewer := t.inTheirs[line] > t.inOld[line] && t.inMine[line] < min(t.inTheirs[line], t.inHead[line])
+		if t.spare[line]--; t.spare[line] < 0 && fewer && !blank(line) {
+			return true
 		}
 	}
 	return false
@@ -90,8 +114,8 @@ func TakesBack(from, to, head, yours []byte) bool {
 // first.
 func Unpadded(text []byte) []byte { return bytes.TrimRight(text, "\x00") }
 
-// MadeOf reports whether yours is an edit of from that leaves alone some of what another writer
-// has changed from one text to another.
+// MadeOf reports whether yours is an edit of from that leaves alone some of the lines that
+// another writer has changed.
 func MadeOf(from, to, yours []byte) bool {
 	from = Unpadded(from)
 	own := lineEdits(from, Unpadded(yours))

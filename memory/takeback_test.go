@@ -161,10 +161,9 @@ func texts(lines []line) (all []string) {
 	return all
 }
 
-// TestHonestEdits: of 1,000 edits of what another has changed that keep the
-// lines it added, and put none back that it removed, none takes anything back;
-// of as many made of the text before, all do that do not keep the change by
-// chance.
+// TestHonestEdits: none of 1,000 edits of another writer's text that keep its added lines,
+// and put back none of its removed lines, takes anything back. All of as many edits of the
+// text before do, except those that keep the change by chance.
 func TestHonestEdits(t *testing.T) {
 	const edits = 1000
 	e := &editor{Rand: rand.New(rand.NewPCG(17, 2))}

@@ -9,11 +9,11 @@ import (
 	"mneme/versionlog"
 )
 
-// unclaimed are contents that somebody has put into a store with a quota of bytes, and that no
-// commit has named since. They count against the quota: nobody fills a disk with what no history
-// has. A library knows of what went through it.
+// unclaimed are contents that were put into a store with a quota of bytes, and that no
+// commit has named since. They count against the quota, so that no writer fills a disk with
+// contents that no history has. A library knows only the contents that went through it.
 type unclaimed struct {
-	mu     sync.Mutex // guards what follows, and all puts
+	mu     sync.Mutex // guards the fields below, and all puts
 	stores map[string]*puts
 }
 

@@ -37,7 +37,7 @@ func TestUnclaimedBytes(t *testing.T) {
 	}
 }
 
-// BenchmarkUnclaimed puts a content into a store with many that nobody has named.
+// BenchmarkUnclaimed puts a content into a store with many that no commit has named.
 func BenchmarkUnclaimed(b *testing.B) {
 	for _, n := range []int{100, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -20,7 +20,7 @@ type Change struct {
 	Content  []byte                 // Put; Rename: nil keeps what the memory has
 	Digest   cas.Digest             // of Content, where the caller has it; zero: it is computed
 	Source   *versionlog.Version    // Put: whose content it is, in place of Content; the caller has read it, see CheckSources
-	Revive   string                 // Put, MakeDir: id of what was deleted and is to come back, or ""
+	Revive   string                 // Put, MakeDir: id of the deleted memory or directory to revive, or ""
 	Expect   versionlog.Expectation // of the head at Path
 }
 
@@ -36,14 +36,14 @@ type CommitOptions struct {
 	Message string            // for people
 	Meta    map[string]string // for programs, see versionlog.Commit; at most 16 pairs
 
-	// Confirmed says that somebody means what the store's policy holds back else: its guard,
-	// and its rule for secrets.
+	// Confirmed says that the caller confirms a change that the store's policy would otherwise
+	// refuse: by its guard, or by its rule for secrets.
 	Confirmed bool
 	// Restores says that the contents are those of earlier versions, which the store's guard
 	// lets pass: nothing is destroyed that was not there.
 	Restores bool
-	// Warn is called, once the commit is in the log, with each content that brings a
-	// credential into a store which wants to hear of that. Nil: nobody is told.
+	// Warn is called, once the commit is in the log, with each content that brings a credential
+	// into a store whose rule asks for warnings. Nil: no warnings.
 	Warn func(SecretsFound)
 
 	// Actor and Session are who makes the commit, where that is not the author for whom
@@ -116,8 +116,8 @@ func (s *Store) Batch(ctx context.Context, changes []Change, opts *CommitOptions
 	return commit, nil
 }
 
-// Earlier returns the commit that is in the log under an idempotency key; nil: there is none. It
-// takes a store that was opened for writing.
+// Earlier returns the commit that is in the log under an idempotency key; nil: none. It
+// needs a store that was opened for writing.
 func (s *Store) Earlier(ctx context.Context, key string) (*versionlog.Commit, error) {
 	c, err := s.log.Commit(ctx, s.info.ID, &versionlog.Proposal{
 		Key: key, Actor: s.author.Actor, Session: s.author.Session, Epoch: s.info.Epoch,
@@ -132,8 +132,9 @@ func (s *Store) Earlier(ctx context.Context, key string) (*versionlog.Commit, er
 	return nil, err
 }
 
-// complete makes a proposal of changes, whose contents are stored then, as far as the
-// log does not keep them itself. It returns the credentials of which the author is to be told.
+// complete makes a proposal of changes. Their contents are stored when it returns, as far
+// as the log does not keep them itself. It returns the credentials about which the author
+// must be warned.
 func (s *Store) complete(ctx context.Context, p *versionlog.Proposal, changes []Change, confirmed bool) ([]SecretsFound, error) {
 	for i, c := range changes {
 		var err error
@@ -203,7 +204,7 @@ func (s *Store) checkNewOf(ctx context.Context, c *versionlog.Change) error {
 	return nil
 }
 
-// store makes what is put the content of c: durable by now, or, where the log
+// store makes the data of put the content of c: durable when it returns, or, where the log
 // keeps contents of that size, together with the commit.
 func (s *Store) store(ctx context.Context, c *versionlog.Change, put Change) error {
 	if put.Source != nil {
@@ -228,9 +229,9 @@ func (s *Store) store(ctx context.Context, c *versionlog.Change, put Change) err
 	return nil
 }
 
-// Keep makes sure that data, the content of some version, is in the store: bytes
-// that are missing or damaged there are written anew, durable when it returns
-// nil, and others are left alone. No commit comes of it.
+// Keep makes sure that data, the content of some version, is in the store: bytes that are
+// missing or damaged there are written again, durable when it returns nil, and others are
+// left alone. It makes no commit.
 func (s *Store) Keep(ctx context.Context, data []byte) error {
 	if s.author == nil {
 		return fmt.Errorf("store %s: %w", s.info.Slug, ErrReadOnly)
@@ -383,7 +384,7 @@ func (s *Store) Rename(ctx context.Context, from, to string, opts *CommitOptions
 	return s.Batch(ctx, changes, opts)
 }
 
-// below returns what a path has behind its first names, with the slash before it.
+// below returns the part of a path after its first names, with the slash before it.
 func below(path string, names int) string {
 	for i, r := range path {
 		if r == '/' {

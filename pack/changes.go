@@ -109,10 +109,10 @@ func (c *change) line() string {
 	return fmt.Sprintf("%s %s v%d by %s\n", c.what, shown(c.path), c.last.Seq, word(c.last.Actor.String()))
 }
 
-// changesOf returns what became of the paths at and below a prefix, the newest first. What
-// lies elsewhere is not named: what came from there was created, and what went there has
-// moved away. A path that one memory left and another one took was modified, as by a program
-// that saves a file by renaming another one to its name.
+// changesOf returns the changes of the paths at and below a prefix, the newest first. Other
+// paths are not named: a memory that came from one was created, and a memory that went to
+// one has moved away. A path that one memory left and another one took was modified, as by
+// a program that saves a file by renaming another one to its name.
 func changesOf(fates map[string]fate, prefix string) (changed []change) {
 	left := map[string]fate{}
 	for id, f := range fates {

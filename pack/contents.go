@@ -180,8 +180,8 @@ func withBreak(data []byte) string {
 	return string(data) + "\n"
 }
 
-// partOf returns how much of a text to show in some room: whole lines, unless these are less
-// than half of what fits; whole characters in any case.
+// partOf returns how much of a text to show in some room: whole lines, unless these fill
+// less than half of the room; whole characters in any case.
 func partOf(data []byte, room int) int {
 	n := min(room, len(data))
 	if lines := bytes.LastIndexByte(data[:n], '\n') + 1; lines > n/2 {

@@ -12,8 +12,8 @@ import (
 // is tried whether it fits.
 var depths = []int{math.MaxInt, 3, 2, 1}
 
-// writeIndex lists the memories, in the order of their paths. What lies too deep for all to
-// fit is counted by its directory.
+// writeIndex lists the memories, in the order of their paths. If not all memories fit, deep
+// ones are counted by directory.
 func (p *page) writeIndex(heads []*memory.Head, prefix string) {
 	title := p.frame("index: %s below %s", memories(len(heads)), shown(prefix))
 	below := strings.TrimSuffix(prefix, "/") + "/"

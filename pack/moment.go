@@ -41,7 +41,7 @@ func noCommit(st *memory.Store, seq, newest uint64) error {
 	return fmt.Errorf("commit %d of %s: %w; the newest is %d", seq, shown(st.Info().Slug), versionlog.ErrNotFound, newest)
 }
 
-// boundary is what frames begin with: 48 bits that the authors of what the store holds at
+// boundary is the beginning of frames: 48 bits that the authors of the store's memories at
 // that moment could not know.
 func (at moment) boundary(st *memory.Store) string {
 	h := sha256.New()

@@ -1,9 +1,9 @@
 // Package pack renders a memory store as one block of text of bounded size, for the prompt
-// of a model: an index of what is there, the memories that are pinned, then the newest.
+// of a model: an index of the memories, the pinned ones, then the newest.
 //
 // A pack is a function of the store's past and of its options alone. So the pack of one
 // sequence number is the same bytes at any time, in any process and from any log that has
-// the history, and a provider's prompt cache goes on hitting. Three things may change it:
+// the history, and a provider's prompt cache still hits. Three things may change it:
 // content that was damaged, mended or redacted.
 //
 // A pack is UTF-8 and is never longer than it may be. The paths and contents in it were

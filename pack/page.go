@@ -69,7 +69,7 @@ func (p *page) listRoom(title string) int {
 	return min(p.limit/3, p.room()) - len(title) - len("\n")
 }
 
-// more is the line for what a list leaves out.
+// more is the line for the items that a list leaves out.
 func more(n int) string { return fmt.Sprintf("… %d more\n", n) }
 
 // list yields lines, and for how many memories each stands; the same ones every time.

@@ -35,7 +35,7 @@ func (f *fixture) change(r *rand.Rand) {
 		return b.String()
 	}
 	text := func() []byte { return []byte(texts[r.IntN(len(texts))]) }
-	// What is not possible in this state is no change.
+	// An operation that is not possible in this state changes nothing.
 	switch ctx := f.Context(); r.IntN(9) {
 	case 8:
 		_, _ = f.Batch(ctx, []memory.Change{{Action: versionlog.MakeDir, Path: path() + "/", Expect: versionlog.ExpectAny()}}, nil)

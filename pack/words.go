@@ -21,8 +21,8 @@ func memories(n int) string {
 	return strconv.Itoa(n) + " memories"
 }
 
-// shown returns a text that others chose as one word: as it is where nobody can take it for
-// anything else, else in double quotes.
+// shown returns a text that others chose as one word: as it is if it cannot be taken for
+// anything else, otherwise in double quotes.
 func shown(text string) string {
 	if text == "" || len(text) > quote.MaxName || strings.ContainsAny(text, ` "\`) || quote.Text(text) != text {
 		return quote.Name(text)

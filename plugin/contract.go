@@ -36,7 +36,7 @@ type Request struct {
 	QueryText         string
 	ExecutionStrategy string
 	Limits            Limits
-	Meta              map[string]any // at most MaxMeta pairs, of what JSON can say
+	Meta              map[string]any // at most MaxMeta pairs, with values of JSON
 }
 
 // Entry is something that was said or done in a turn.
@@ -47,13 +47,13 @@ type Entry struct {
 	Meta map[string]any // as that of a Request
 }
 
-// Batch is a turn, which is to be remembered.
+// Batch is a turn to remember.
 type Batch struct {
 	Request
 	Entries []Entry
 }
 
-// Recall is what a host gets for a turn. Its texts are data, never instructions.
+// Recall is the answer to a host for a turn. Its texts are data, never instructions.
 type Recall struct {
 	Items       []Item      `json:"items"`     // the best first
 	Facts       []any       `json:"facts"`     // empty: there is no index of them yet
@@ -75,7 +75,7 @@ type Item struct {
 	Updated time.Time `json:"updated"`
 }
 
-// Remembered is what has become of a Batch.
+// Remembered is the outcome of a Batch.
 type Remembered struct {
 	Written     int         `json:"written"` // entries that this call has written; 0 where they were there already
 	Provider    About       `json:"provider"`
@@ -101,7 +101,7 @@ type ReceiptEntry struct {
 	Reason  string `json:"reason,omitempty"`
 }
 
-// Status is what has become of an entry.
+// Status is the outcome of an entry.
 type Status string
 
 // The statuses.
@@ -123,11 +123,11 @@ const (
 
 // Diagnostics say how far an answer can be relied on.
 type Diagnostics struct {
-	Degraded bool      `json:"degraded"`        // it is less than what was asked for
+	Degraded bool      `json:"degraded"`        // the answer has less than was asked for
 	Reasons  []string  `json:"reasons"`         // why
 	Notes    []string  `json:"notes,omitempty"` // what was taken otherwise than it was given, with nothing left out
 	TookMS   int64     `json:"took_ms"`
-	Retry    Retry     `json:"retry,omitempty"`    // of what is degraded
+	Retry    Retry     `json:"retry,omitempty"`    // of a degraded answer
 	Coverage *Coverage `json:"coverage,omitempty"` // of Recall
 	Receipt  *Receipt  `json:"receipt,omitempty"`  // of Remember
 }
@@ -141,7 +141,7 @@ type Coverage struct {
 	Damaged  int `json:"damaged"`  // among Searched: they cannot be read
 }
 
-// About is what a Provider says of itself.
+// About describes a Provider.
 type About struct {
 	Name         string   `json:"name"`
 	Version      string   `json:"version"`
@@ -190,8 +190,8 @@ type field struct {
 	text *string
 }
 
-// check returns what is wrong with a request that a program has made. Its text names fields,
-// not what is in them.
+// check returns the error of a request that a program has made. Its text names fields, not
+// their values.
 func (r *Request) check() error {
 	for _, f := range r.texts() {
 		if !utf8.ValidString(*f.text) {

@@ -93,7 +93,7 @@ func decodeEntry(o *strictjson.Object) (e Entry, err error) {
 	return e, o.Done()
 }
 
-// decodeMeta reads a meta, which stays as it is but for the order of what is in it.
+// decodeMeta reads a meta, which stays as it is except for the order of its members.
 func decodeMeta(o *strictjson.Object) (map[string]any, error) {
 	inner, given, err := o.OptObject("meta")
 	if err != nil || !given {

@@ -23,7 +23,7 @@ func (p *Provider) Health(ctx context.Context) (answer Health) {
 // check is one look at how the stores are.
 type check struct {
 	p      *Provider
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	stores []StoreHealth
 }
 
@@ -67,7 +67,7 @@ func (c *check) note(i int, change func(*StoreHealth)) {
 	change(&c.stores[i])
 }
 
-// answer says what the stores have said by now.
+// answer has the answers of the stores so far.
 func (c *check) answer(began time.Time, reason string) Health {
 	c.mu.Lock()
 	defer c.mu.Unlock()

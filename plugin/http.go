@@ -19,7 +19,7 @@ import (
 // with 400 (it does not come whole), 403 (from a page of another origin), 404, 405, 408 (a client
 // has 30 seconds to send one), 413 (longer than MaxRequest) or 415 (it is no application/json, or
 // compressed). A client has 30 seconds to take the answer. The handler knows nothing of users:
-// what stands before it says whose requests it gets, and how long the head of one may take.
+// the caller's server decides which requests it gets, and how long the head of one may take.
 func (p *Provider) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /recall", p.ServeRecall)
@@ -48,10 +48,10 @@ func (p *Provider) ServeHealth(w http.ResponseWriter, r *http.Request) {
 
 // patiently has a client take no longer than it may.
 func patiently(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
-	if r.Body != http.NoBody { // also one that nobody here reads: net/http does
+	if r.Body != http.NoBody { // also one that this package does not read: net/http does
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(patience)) // net/http takes it back when all is read
 	}
-	defer setWriteDeadline(w) // for what is left to be written
+	defer setWriteDeadline(w) // for the rest of the answer
 	serve(w, r)
 }
 

@@ -14,7 +14,7 @@ import (
 // maxName bounds the name that an id becomes, in bytes.
 const maxName = 120
 
-// hashedName matches what ends as the names of ids that cannot be names by themselves.
+// hashedName matches texts that end as the names of ids that cannot be used as names.
 var hashedName = regexp.MustCompile(`-[0-9a-f]{32}$`)
 
 // severalMarks matches hyphens and dots that are neighbours.

@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for _, id := range hostile {
-		// What looks like the name of such an id is no name by itself.
+		// A text in the form of such an id's name is not used as a name.
 		for _, id := range []string{id, nameOf(id), strings.ToUpper(id) + "1"} {
 			checkName(t, seen, id)
 		}

@@ -1,10 +1,10 @@
 // Package plugin is the memory of a host that calls it between turns: Recall, Remember and
 // Health, with structured data only. Each answers within its deadline, whatever is wrong: with
 // less, and with the reason. It has no errors, and it never returns text that is meant to be an
-// instruction: what to put into a prompt, and how, the host decides.
+// instruction: the host decides which texts to put into a prompt, and how.
 //
-// How a call is kept within its deadline is explained at within, what becomes of a turn at
-// Remember. Nothing here logs what a memory holds, or what is asked about it.
+// The comment of within explains how a call is kept within its deadline, and that of Remember
+// the life of a turn. Nothing here logs the content of a memory, or the text of a request.
 package plugin
 
 import (
@@ -30,7 +30,8 @@ type Options struct {
 }
 
 // Provider has the memory of a host: all stores for Recall, of which Remember writes to the
-// first that may be written by then. Its methods may be called at once from many goroutines.
+// first that may be written at that time. Its methods may be called at once from many
+// goroutines.
 type Provider struct {
 	opts    Options
 	memory  *tools.Memory
@@ -59,11 +60,11 @@ func New(m *tools.Memory, opts *Options) *Provider {
 	return p
 }
 
-// Close returns when no call works any more, not even one that was answered without. No other
-// method may be called after.
+// Close returns when all calls have ended, also those that were answered without their
+// work. No other method may be called after.
 func (p *Provider) Close() { p.calls.Wait() }
 
-// about is what the Provider says of itself.
+// about describes the Provider.
 func (p *Provider) about() About {
 	a := About{Name: "mneme", Version: p.opts.Version, Kind: "lexical", Capabilities: []string{"recall"}}
 	if p.takes() != nil {
@@ -72,7 +73,7 @@ func (p *Provider) about() About {
 	return a
 }
 
-// takes returns the store that takes what is remembered by now; nil: all are only read.
+// takes returns the store to which Remember writes now; nil: all are only read.
 func (p *Provider) takes() *tools.Place {
 	for _, place := range p.memory.Places() {
 		if mayWrite(&place) {
@@ -82,18 +83,19 @@ func (p *Provider) takes() *tools.Place {
 	return nil
 }
 
-// mayWrite reports whether a store may be written by now, as far as is known: the rights of a credential
-// may have changed.
+// mayWrite reports whether a store may be written now, as far as is known: the rights of a
+// credential may have changed.
 func mayWrite(place *tools.Place) bool { return place.Session != nil && place.Store.MayWrite() }
 
-// within returns what work returns or, if that does not come in time, what late returns.
+// within returns the result of work or, if that does not come in time, the result of late.
 //
-//  1. A call takes one of maxCalls slots. If there is none before the deadline, or all are held
-//     by calls that are overdue, it is not begun.
-//  2. work gets a context that ends a twentieth before the deadline, so that it can return what
-//     it has by then.
-//  3. At the deadline late answers, from what work has left where both can see it. If work does
-//     not obey its context, it is overdue: it holds its slot until it ends, and Close waits for it.
+//  1. A call takes one of maxCalls slots. If none is free before the deadline, or overdue calls
+//     hold all of them, the call is not begun.
+//  2. work gets a context that ends a twentieth before the deadline, so that it can return its
+//     results so far.
+//  3. At the deadline late answers, from results that work has left where both can see them. If
+//     work does not obey its context, it is overdue: it holds its slot until it ends, and Close
+//     waits for it.
 //  4. A panic of work is logged without its value, and late answers.
 //
 // late is given the reason, and must not wait for anything that work does.
@@ -160,7 +162,7 @@ type call struct {
 	done bool
 }
 
-// isLate notes that the call is answered without what its work returns.
+// isLate notes that the call is answered without the result of its work.
 func (c *call) isLate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -209,8 +211,8 @@ func (p *Provider) diagnostics(began time.Time, reasons ...string) Diagnostics {
 	return Diagnostics{Degraded: len(reasons) > 0, Reasons: reasons, TookMS: time.Since(began).Milliseconds()}
 }
 
-// reasonOf says why a store did not do something. Of an error of a backend only the kind is
-// told, whose text may hold what is nobody's business; the log has the rest.
+// reasonOf says why a store did not do something. It has only the kind of a backend's
+// error, whose text may hold private details; the log has the rest.
 func (p *Provider) reasonOf(store, op string, err error) string {
 	kind := errkind.Of(err)
 	p.opts.Logger.Warn("call failed", "op", op, "store", store, "kind", kind.String(), "err", err)
@@ -237,7 +239,7 @@ func retryOf(kind errkind.Kind) Retry {
 	return Never
 }
 
-// logCall notes a call without a word of what it was about.
+// logCall logs a call without its texts.
 func (p *Provider) logCall(method string, d *Diagnostics) {
 	p.opts.Logger.Debug("call", "method", method, "degraded", d.Degraded, "took", time.Duration(d.TookMS)*time.Millisecond)
 }

@@ -19,10 +19,10 @@ import (
 
 // Recall returns the memories that have words of QueryText, the best first; without a QueryText,
 // the newest. It looks through the newest version of every memory of every store, the newest
-// first, for as long as there is time, and Diagnostics say what it has not looked at.
+// first, until its deadline, and Diagnostics report the part that it has not looked at.
 //
 // The score of a memory is that of BM25 (k1 1.2, b 0.75), and half the weight of each word that
-// is in its path. Of two with one score the newer comes first.
+// is in its path. If two have the same score, the newer comes first.
 func (p *Provider) Recall(ctx context.Context, r Request) (answer Recall) {
 	began := time.Now()
 	defer p.catch(func() { answer = p.noRecall(began, Later, reasonPanic) })
@@ -87,12 +87,12 @@ func (s *pass) run(ctx context.Context) {
 	all.Wait()
 }
 
-// shelf is what a pass has found in one store.
+// shelf has the results of a pass in one store.
 type shelf struct {
 	pass *pass
 	slug string
 
-	mu       sync.Mutex // guards what follows; nothing is called with it that waits
+	mu       sync.Mutex // guards the fields below; nothing is called with it that waits
 	coverage Coverage
 	words    int   // of all texts
 	has      []int // in how many texts each word of the query is
@@ -182,7 +182,7 @@ func (s *shelf) endEarly(why string) {
 	s.reason, s.ended = s.endedEarlyLocked(why), true
 }
 
-// looked is what a worker has found in a memory.
+// looked has the results of a worker in a memory.
 type looked struct {
 	candidate
 	isRead, isText bool
@@ -218,7 +218,7 @@ func (s *shelf) look(h *memory.Head, text []byte, isRead bool) *looked {
 	return one
 }
 
-// take notes what was found in a memory, in the order of the scan.
+// take notes the results in a memory, in the order of the scan.
 func (s *shelf) take(_ *memory.Head, one *looked) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,7 +255,7 @@ func (s *shelf) weightsLocked() weights {
 	return weights{texts: s.coverage.Searched - s.coverage.NotText - s.coverage.Damaged, words: s.words, has: s.has}
 }
 
-// findings are what has been found in all stores.
+// findings are the results in all stores.
 type findings struct {
 	found    []*candidate
 	weights  weights
@@ -264,7 +264,7 @@ type findings struct {
 	canPass  bool // one of the reasons can
 }
 
-// addTo adds what has been found so far. If the shelf has not ended, its time is over.
+// addTo adds the results so far. If the shelf has not ended, its time is over.
 func (s *shelf) addTo(all *findings) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,7 +287,7 @@ func (s *shelf) endedEarlyLocked(why string) string {
 	return fmt.Sprintf("%s: %d of %s of store %s were searched, the newest first", why, s.coverage.Searched, plural.Of(s.coverage.Memories, "memory"), s.slug)
 }
 
-// answer is what has been found so far. It may be called while run works.
+// answer has the results so far. It may be called while run works.
 func (s *pass) answer(began time.Time, reason string) Recall {
 	all := findings{weights: weights{has: make([]int, len(s.query.words))}}
 	if reason != "" {
@@ -312,8 +312,7 @@ func (s *pass) answer(began time.Time, reason string) Recall {
 	return Recall{Items: items, Facts: []any{}, Summaries: []any{}, Provider: s.p.about(), Diagnostics: d}
 }
 
-// reasons are those that are about the request. What is no reason, since the items are all that
-// was found, is a note.
+// reasons are those that are about the request. A bound that left nothing out is a note.
 func (s *pass) reasons(isAll bool) (all, notes []string) {
 	for _, b := range s.bounds {
 		if b.isLower && !isAll {

@@ -24,15 +24,16 @@ import (
 // Remember makes a turn one memory, /threads/THREAD/TURN.md, with all entries of the batch or
 // none. It is idempotent by the ids of thread and turn:
 //
-//  1. If the memory is there with the same bytes, or its path ever had them, the turn was
-//     remembered already, also if somebody has edited, moved or removed it since: Already, with
-//     the version of then. If it is there with other bytes, the turn was remembered with other
-//     texts: Refused.
-//  2. Else it is written on the condition that nothing is there, under a key made of the ids, the
-//     same in every process. If the key has a version that was erased since, the turn is Refused,
-//     and stays erased. If it has another text, which was removed since, the next key is tried.
-//  3. If the reply is lost, the same is tried again under the same key for as long as there is
-//     time. After that it is Unknown, and the same batch, by whatever process, settles it.
+//  1. If the memory exists with the same bytes, or its path ever had them, the turn was
+//     remembered already, also if it was edited, moved or removed since: Already, with the
+//     version of that time. If the memory exists with other bytes, the turn was remembered with
+//     other texts: Refused.
+//  2. Otherwise it is written on the condition that its path is free, under a key made of the
+//     ids, the same in every process. If the key has a version that was erased since, the turn
+//     is Refused, and stays erased. If it has another text, which was removed since, the next
+//     key is tried.
+//  3. If the reply is lost, the same write is retried under the same key until the deadline.
+//     After that it is Unknown, and the same batch, by whatever process, settles it.
 //
 // Turns of one Provider are written one after the other.
 func (p *Provider) Remember(ctx context.Context, b Batch) (answer Remembered) {
@@ -67,7 +68,7 @@ type turn struct {
 	warned  []string     // of credentials
 }
 
-// turnOf checks a batch. What its error says may be told and logged.
+// turnOf checks a batch. The text of its error may be shown and logged.
 func (p *Provider) turnOf(b *Batch) (*turn, error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -208,8 +209,8 @@ var errErased = errkind.New(errkind.Exists, "what the turn wrote was erased sinc
 // errGone says that what was in the way of a turn is there no more: another try can help.
 var errGone = errkind.New(errkind.Unavailable, "it was removed meanwhile")
 
-// find looks for the turn where it is to be, and in the past of that path. The status is ""
-// where it never was, and nothing is in its way.
+// find looks for the turn at its path, and in the past of that path. The status is "" if it
+// never was there, and nothing is in its way.
 func (t *turn) find(ctx context.Context) (v versionlog.Version, status Status, err error) {
 	want := cas.Sum(t.text)
 	head, err := t.place.Store.Head(ctx, t.path)

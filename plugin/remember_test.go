@@ -155,8 +155,9 @@ func TestRememberTwice(t *testing.T) {
 	r.commits(4 + 3 + 2)
 }
 
-// TestRememberKey: the key of a turn is the same in every process, so that each finds its commit, and
-// the same whatever the turn says, so that nobody can check against it a guess of an erased text.
+// TestRememberKey: the key of a turn is the same in every process, so that each finds its
+// commit, and does not depend on the text of the turn, so that a guess of an erased text
+// cannot be checked against it.
 func TestRememberKey(t *testing.T) {
 	r := newRig(t, nil)
 	other := r.provider("another", &rigOptions{stores: []string{"notes"}})

@@ -16,7 +16,7 @@ type Reply struct {
 	Result any             `json:"result"` // a Recall, Remembered or Health; of a line that is none, its Provider and Diagnostics
 }
 
-// nothing is the result of what asks for nothing.
+// nothing is the result of a line that asks for nothing.
 type nothing struct {
 	Provider    About       `json:"provider"`
 	Diagnostics Diagnostics `json:"diagnostics"`
@@ -107,7 +107,8 @@ func (p *Provider) answerOdd(began time.Time, line []byte, why error) Reply {
 	return Reply{ID: odd.ID, Result: p.refuse(began, odd.Method, Never, "invalid: "+why.Error())}
 }
 
-// refuse is the result of what cannot be done, in the shape of the method's.
+// refuse is the result of a request that cannot be done, in the form of the method's
+// result.
 func (p *Provider) refuse(began time.Time, method string, retry Retry, reason string) any {
 	switch method {
 	case "recall":

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// pipes is a listener without a network: what is written is not kept anywhere before somebody
-// reads it.
+// pipes is a listener without a network: written bytes are not buffered before they are
+// read.
 type pipes struct{ conns chan net.Conn }
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -36,8 +36,8 @@ func (p pipes) dial(request, kind, sent string) net.Conn {
 	return ours
 }
 
-// TestHandlerSlow: a client that sends its request slowly, or does not take what it is told,
-// holds nobody up for long.
+// TestHandlerSlow: a client that sends its request slowly, or does not read its answer,
+// does not delay others for long.
 func TestHandlerSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)

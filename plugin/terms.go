@@ -11,11 +11,11 @@ import (
 // maxTerms bounds how many different words of a query are searched for.
 const maxTerms = 128
 
-// query is what memories are searched for: the words of a text.
+// query is the words of a text, for which memories are searched.
 //
-// A word is a run of letters, their marks and digits, in NFKC and lower case. Of scripts that do
-// not put spaces between words, each character and each pair of neighbours is one. Nothing is
-// known of stems, of other spellings or of meanings.
+// A word is a run of letters, their marks and digits, in NFKC and lower case. In scripts
+// without spaces between words, each character and each pair of neighbours is a word.
+// Nothing is known of stems, of other spellings or of meanings.
 type query struct {
 	terms map[string]uint8 // index of each
 	words []string
@@ -251,7 +251,7 @@ func isDenseRune(r rune) bool {
 	switch {
 	case r < 0x0e00:
 		return false
-	case 0x3041 <= r && r <= 0x30ff, 0x4e00 <= r && r <= 0x9fff: // most of what is dense
+	case 0x3041 <= r && r <= 0x30ff, 0x4e00 <= r && r <= 0x9fff: // most of the dense scripts
 		return true
 	}
 	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)

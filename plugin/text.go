@@ -50,7 +50,7 @@ func textOf(b *Batch) ([]byte, error) {
 	return append(front.Bytes(), body.Bytes()...), nil
 }
 
-// entryJSON is what front matter says of an entry.
+// entryJSON is the front matter of an entry.
 func entryJSON(i int, e *Entry, lines int) ([]byte, error) {
 	meta, err := metaJSON(e.Meta)
 	if err != nil {

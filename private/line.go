@@ -13,8 +13,8 @@ import (
 //	MODE SP SECONDS SP KEY LF
 //
 // with the permission bits in octal, or "-" where the key is forgotten, and the time
-// in seconds since 1970. Of two lines of one key the later one counts. What is behind
-// the last LF was never acknowledged.
+// in seconds since 1970. Of two lines of one key the later one counts. Bytes after the last
+// LF were never acknowledged.
 const header = "mneme private 1\n"
 
 const forgotten = "-"

@@ -53,7 +53,7 @@ type Modes struct {
 
 	writing sync.Mutex // held while the file is written
 
-	mu    sync.RWMutex // guards what follows; never held during I/O
+	mu    sync.RWMutex // guards the fields below; never held during I/O
 	known map[string]Entry
 	live  int // bytes of their lines
 }

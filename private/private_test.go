@@ -140,7 +140,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// What would pass the bound is refused, and leaves the rest as it is.
+// An entry that would pass the bound is refused, and leaves the rest as it is.
 func TestFull(t *testing.T) {
 	dir := t.TempDir()
 	m := New(dir)

@@ -111,7 +111,7 @@ func webhook(rest []byte) int {
 	return n + 1 + token
 }
 
-// discordBot is a check for what follows the first byte of three parts with dots between: the
+// discordBot checks the text after the first byte of three parts with dots between: the
 // base64 of a number, a time, and a signature.
 func discordBot(body []byte) int {
 	number, rest, _ := bytes.Cut(body, []byte{'.'})
@@ -123,14 +123,14 @@ func discordBot(body []byte) int {
 	return whole(body, err == nil && consistsOf(decoded, &digits))
 }
 
-// telegramBot is a check for what follows the first digit of a number, a colon and 35 bytes,
-// of which the first two are always the same.
+// telegramBot checks the text after the first digit of a number, a colon and 35 bytes, of
+// which the first two are always the same.
 func telegramBot(body []byte) int {
 	number, token, _ := bytes.Cut(body, []byte{':'})
 	return whole(body, consistsOf(number, &digits) && len(token) == 35 && token[0] == 'A' && token[1] == 'A' && consistsOf(token, &base64URL))
 }
 
-// jwt is a check for what follows the first bytes of a signed token: a header that names an
+// jwt checks the text after the first bytes of a signed token: a header that names an
 // algorithm, claims, and a signature, with dots between.
 func jwt(body []byte) int {
 	header, rest, _ := bytes.Cut(body, []byte{'.'})
@@ -154,8 +154,8 @@ const (
 	armorLine   = 40   // of the key, at least
 )
 
-// pem is a check for what follows the beginning of an armored key: the rest of a label that
-// ends so, and at least one line of base64, be it in a string with \n in it.
+// pem checks the text after the beginning of an armored key: the rest of a label that ends
+// so, and at least one line of base64, be it in a string with \n in it.
 func pem(label string) func([]byte) int {
 	return func(rest []byte) int {
 		n := bytes.Index(rest[:min(len(rest), maxLabel+5)], []byte("-----"))
@@ -186,7 +186,7 @@ func keyIn(armor []byte) int {
 	return 0
 }
 
-// putty is a check for what follows the first word of a key of PuTTY: somewhere behind it, the
+// putty checks the text after the first word of a key of PuTTY: somewhere in it, the
 // private part.
 func putty(rest []byte) int {
 	rest = rest[:min(len(rest), maxArmor)]

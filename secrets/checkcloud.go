@@ -5,8 +5,8 @@ import (
 	stdbase64 "encoding/base64"
 )
 
-// installation is a check for what follows the beginning of a token of an installation of an
-// app of GitHub: a number, and a signed token.
+// installation checks the text after the beginning of a token of an installation of an app
+// of GitHub: a number, and a signed token.
 func installation(body []byte) int {
 	n := run(body, &digits, 20)
 	token, is := bytes.CutPrefix(body[n:], []byte("_eyJ"))
@@ -26,8 +26,8 @@ func ending(c *class, length int) func([]byte) int {
 // azureDevOps is how long a token of Azure DevOps is, in bytes.
 const azureDevOps = 84
 
-// azureVersion looks at a text for what is before the mark of a client secret of Azure: three
-// bytes, the digit of a version, and Q.
+// azureVersion checks the text before the mark of a client secret of Azure: three bytes,
+// the digit of a version, and Q.
 func azureVersion(text []byte) int {
 	const length = 5
 	if ending(&azure, length)(text) == 0 || !digits[text[len(text)-2]] || text[len(text)-1] != 'Q' {
@@ -58,8 +58,8 @@ func signature(rest []byte) int {
 	return 0
 }
 
-// encodedPEM is a check for what follows the beginning of an armored key that is in base64 as
-// a whole, in one line or in lines of the usual lengths.
+// encodedPEM checks the text after the beginning of an armored key that is in base64 as a
+// whole, in one line or in lines of the usual lengths.
 func encodedPEM(rest []byte) int {
 	text := []byte(encodedBegin)
 	n, width := 0, 0

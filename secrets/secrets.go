@@ -1,13 +1,13 @@
 // Package secrets finds credentials in texts by their shape: the prefix, the alphabet and the
 // length that the service which issues them documents, and its checksum where it has one. It
-// knows no words such as "password", asks nobody whether a credential works, and needs no
+// knows no words such as "password", asks no service whether a credential works, and needs no
 // more than one pass over the text.
 //
 // A rule is one kind of credential. Names of rules stay what they are: people and programs
 // read them.
 //
-// What looks like a credential but was plainly written by hand is none: the placeholders of
-// documentation ("…EXAMPLE", "xxxx", an alphabet in its order).
+// A text that looks like a credential but was plainly written by hand is none: the
+// placeholders of documentation ("…EXAMPLE", "xxxx", an alphabet in its order).
 package secrets
 
 import "bytes"

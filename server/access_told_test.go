@@ -7,8 +7,9 @@ import (
 	"mneme/server/access"
 )
 
-// TestAccessIsTold: who has no credential, or names a store by something else than its id, reads what would
-// be right, and a store that is not there is one that the caller does not see.
+// TestAccessIsTold: a caller without a credential, or one that names a store by anything
+// but its id, gets an error that says how to correct that. A missing store looks the same
+// as one that the caller does not see.
 func TestAccessIsTold(t *testing.T) {
 	r := newRig(t, Options{})
 	admin, reader := r.key(access.Admin, nil), r.key(access.None, map[string]access.Right{r.store.ID: access.Read})

@@ -159,8 +159,9 @@ func TestAgentsSee(t *testing.T) {
 	}
 }
 
-// TestAgentsRemember what a credential has viewed, from one request to the next and from one face
-// to another, and nothing of what another one has.
+// TestAgentsRemember: the server remembers the versions that a credential has viewed, from
+// one request to the next and from one face to another, and does not use those of another
+// credential.
 func TestAgentsRemember(t *testing.T) {
 	r := newRig(t, Options{})
 	st, err := r.lib.Open(t.Context(), r.store.ID, r.opts.Author)

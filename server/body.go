@@ -65,7 +65,8 @@ func (b *body) pay(n int64) error {
 	return err
 }
 
-// setAnswerBy sets until when the answer is to be read, where the body is there at a time.
+// setAnswerBy sets the deadline for the client to read the answer, if the body is complete
+// at a time.
 func (b *body) setAnswerBy(there time.Time) {
 	_ = b.control.SetWriteDeadline(there.Add(b.times.request + answerTimeout))
 }

@@ -101,7 +101,7 @@ type queue chan struct{}
 
 // place is what a request has: in one queue at a time, or in none.
 type place struct {
-	mu   sync.Mutex // guards what follows; a leaf
+	mu   sync.Mutex // guards the fields below; a leaf
 	in   queue
 	left bool
 }

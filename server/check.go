@@ -27,7 +27,7 @@ func isEncoded(r *http.Request) bool {
 	return r.ContentLength != 0 && encoding != "" && !strings.EqualFold(encoding, "identity") && r.URL.Path != "/mcp" && !strings.HasPrefix(r.URL.Path, "/v1/mneme/plugin/")
 }
 
-// checker refuses requests that are not meant for this server, whoever they are from.
+// checker refuses requests that are not meant for this server, from any client.
 type checker struct {
 	base    string   // path, without a slash at its end
 	hosts   []string // none: any
@@ -91,7 +91,7 @@ func (c *checker) wrap(next http.Handler) http.Handler {
 	})
 }
 
-// open returns what answers a path to anybody; nil: it takes a credential.
+// open returns the handler of a path that needs no credential; nil: the path needs one.
 func (c *checker) open(path string) http.HandlerFunc {
 	switch path {
 	case "/healthz":
@@ -134,7 +134,7 @@ func (c *checker) isOurHost(r *http.Request) bool {
 	return slices.ContainsFunc(c.hosts, func(ours string) bool { return strings.EqualFold(ours, host) })
 }
 
-// health answers a question about the server's state, to anybody.
+// health answers a question about the server's state, which needs no credential.
 func health(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")

@@ -32,7 +32,7 @@ type crowd struct {
 	most int
 	held share.Shares // by callers
 
-	mu     sync.Mutex // guards what follows; taken before the lock of held
+	mu     sync.Mutex // guards the fields below; taken before the lock of held
 	open   map[net.Conn]*guest
 	loose  list.List             // of guests, that which may have to leave for the longest time first
 	nearby map[string]*list.List // the same of each address
@@ -44,7 +44,7 @@ type guest struct {
 	from     string        // its address; "": a socket
 	loose    *list.Element // nil: it is held
 	nearby   *list.Element
-	giveBack func() // of what is held
+	giveBack func() // releases the room of a held connection
 }
 
 func newCrowd(most int) *crowd {
@@ -164,7 +164,8 @@ func (c *crowd) remember(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(context.WithValue(ctx, connKey{}, conn), connectedKey{}, time.Now())
 }
 
-// narrow has the kernel keep little for the client of a request, who may not read its answer.
+// narrow makes the kernel buffer little for the client of a request, which may not read its
+// answer.
 func narrow(r *http.Request) {
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
 	if buffered, ok := beneath(conn).(interface{ SetWriteBuffer(int) error }); ok {

@@ -189,7 +189,8 @@ func TestBudgetOfStream(t *testing.T) {
 	}
 }
 
-// TestSlowReader has a reader that takes no events hold up nobody, and keep nothing once its connection ends.
+// TestSlowReader: a reader that takes no events does not delay others, and holds no
+// resources once its connection ends.
 func TestSlowReader(t *testing.T) {
 	r := newRig(t, Options{})
 	st, err := r.lib.Open(t.Context(), r.store.ID, r.opts.Author)

@@ -207,7 +207,7 @@ func TestExpiredTokenIsNoGuess(t *testing.T) {
 	}
 }
 
-// TestWrongURL tells a client of the gateway whose URL has another path what it is to be.
+// TestWrongURL: a client of the gateway whose URL has a wrong path gets the right one.
 func TestWrongURL(t *testing.T) {
 	r := newRig(t, Options{})
 	secret := r.key(access.Admin, nil)

@@ -169,7 +169,8 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// TestSlowBodiesTakeNoPlace has a body that does not come keep nobody else from being answered.
+// TestSlowBodiesTakeNoPlace: a body that does not come does not keep other clients from
+// being answered.
 func TestSlowBodiesTakeNoPlace(t *testing.T) {
 	r := newRig(t, Options{MaxRequests: 1})
 	slow, other := r.key(access.Admin, nil), r.key(access.Admin, nil)
@@ -241,7 +242,8 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// TestManyConnections has connections that say nothing keep nobody out, and take little memory.
+// TestManyConnections: silent connections do not keep other clients out, and take little
+// memory.
 func TestManyConnections(t *testing.T) {
 	most, opened := 50, 300
 	if os.Getenv("MNEME_TORTURE") != "" {
@@ -278,8 +280,8 @@ func TestManyConnections(t *testing.T) {
 	}
 }
 
-// TestUnreadAnswers has clients that read no answers keep nobody out: those without a credential, and
-// those of one key.
+// TestUnreadAnswers: clients that read no answers do not keep others out: those without a
+// credential, and those of one key.
 func TestUnreadAnswers(t *testing.T) {
 	const most = 16
 	for name, of := range map[string]func(r *rig) string{

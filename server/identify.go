@@ -35,8 +35,8 @@ type identifier struct {
 	logger   *slog.Logger
 }
 
-// callerNow returns who a request is from by now: its credential may count no more, or for less, than
-// when it began.
+// callerNow returns the current caller of a request: its credential may be invalid now, or
+// have fewer rights than when the request began.
 func (i *identifier) callerNow(r *http.Request) (*access.Caller, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), i.limit)
 	defer cancel()

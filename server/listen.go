@@ -19,7 +19,7 @@ import (
 const UnixPrefix = "unix:"
 
 // Listen listens at HOST:PORT, or at unix:/path, a socket that only this user and its group can
-// reach. It takes the place of a socket at which nobody listens any more.
+// reach. It replaces a socket on which no process listens any longer.
 func Listen(address string) (net.Listener, error) {
 	path, isUnix := strings.CutPrefix(address, UnixPrefix)
 	if !isUnix {

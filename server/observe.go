@@ -21,7 +21,7 @@ type observer struct {
 	proxies proxies
 	times   times
 	metrics *metrics
-	isOlder func(connected time.Time) bool // than what no connection may hold; see eraser
+	isOlder func(connected time.Time) bool // whether a connection may hold erased content; see eraser
 	logger  *slog.Logger
 }
 

@@ -16,7 +16,7 @@ import (
 	"mneme/tools"
 )
 
-// What an error is in the form of the gateway is not what it is in that of the API.
+// An error has one form in the gateway protocol and another one in the API.
 var (
 	errOverloaded = reply.Unavailable("too many requests are under way; try again")
 	errTooMany    = errkind.New(errkind.OverQuota, "too many requests of this credential are under way; wait for some of them")

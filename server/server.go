@@ -64,7 +64,7 @@ const (
 	maxHeader             = 16 << 10 // bytes, with the line of the request
 	headerSlop            = 4 << 10  // that net/http adds to MaxHeaderBytes (initialReadLimitSize, Go 1.26)
 	idleTimeout           = 2 * time.Minute
-	endTimeout            = 10 * time.Second // for what is under way when the server is to end
+	endTimeout            = 10 * time.Second // for requests under way when the server ends
 )
 
 // Server serves a library. Close it after Serve has returned.

@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// throttle slows what guesses credentials: an address from which many failed is told for a while, which
-// doubles, to stay away, and no more that a credential does not count. A credential that counts passes
-// all the same: secrets have 240 random bits, and nobody is to lock out the others behind an address.
+// throttle slows clients that guess credentials: for a while, which doubles, an address
+// with many failures is told to stay away instead of that a credential is not valid. A
+// valid credential passes all the same: secrets have 240 random bits, and one client must
+// not lock out the others at an address.
 type throttle struct {
 	now func() time.Time
 
-	mu       sync.Mutex // guards what follows; a leaf
+	mu       sync.Mutex // guards the fields below; a leaf
 	failures map[string]*failures
 }
 
@@ -49,7 +50,7 @@ func (t *throttle) failed(from string) time.Duration {
 	f := t.failures[from]
 	if f == nil || now.Sub(f.last) > forgetAfter {
 		if len(t.failures) >= maxKnown || t.failures == nil {
-			t.failures = map[string]*failures{} // all begin anew
+			t.failures = map[string]*failures{} // all start again
 		}
 		f = &failures{}
 		t.failures[from] = f

@@ -17,8 +17,8 @@ import (
 	"mneme/server/reply"
 )
 
-// TestOwnErrorsAreTold: a client reads why the server itself does not do something now, and nothing of
-// what is behind the server.
+// TestOwnErrorsAreTold: a client gets the reason why the server itself refuses a request at
+// present, without details of its backend.
 func TestOwnErrorsAreTold(t *testing.T) {
 	r := newRig(t, Options{})
 	secret := r.key(access.Read, nil)

@@ -145,40 +145,45 @@ func (s *Session) saveClaimed(ctx context.Context, t Text, w *saving) (again boo
 			t.Committed(d, d.Theirs.Version(), nil) // another session wrote the very same bytes
 			return false, nil
 		}
-		if d.Append && w.try == 0 {
-			s.takeTurn(ctx, d.Path)
-		}
-		switch merged, err := s.judge(ctx, t, d, w); {
-		case err != nil:
+		if done, err := s.saveDraft(ctx, t, d, w); done || err != nil {
 			return false, err
-		case merged:
-			continue
-		}
-		if !d.Lost {
-			resumed := d.resumed
-			err := t.Beside(d, func() error { return s.propose(ctx, t, d) })
-			switch {
-			case err == nil && resumed: // now what was written since
-				w.message = ""
-				continue
-			case err == nil:
-				return false, nil
-			}
-			if err := s.refusedBy(ctx, t, d, w, err); err != nil {
-				return false, err
-			}
-			if resumed && t.Path() != d.Path { // it is not in the log, and another session has moved the path since
-				continue
-			}
-		}
-		var ok bool
-		if w.message, ok = s.rebase(ctx, t, d, w.try); !ok {
-			return false, s.lose(ctx, t, d, nil, w)
-		}
-		if w.decided = ""; !d.Lost {
-			w.decided = d.Path
 		}
 	}
+}
+
+// saveDraft judges a draft and proposes it. It reports whether the save has ended. If it has not, the
+// text's next draft is the next try.
+func (s *Session) saveDraft(ctx context.Context, t Text, d *Draft, w *saving) (done bool, err error) {
+	if d.Append && w.try == 0 {
+		s.takeTurn(ctx, d.Path)
+	}
+	if merged, err := s.judge(ctx, t, d, w); merged || err != nil {
+		return false, err
+	}
+	if !d.Lost {
+		resumed := d.resumed
+		err := t.Beside(d, func() error { return s.propose(ctx, t, d) })
+		if err == nil {
+			if resumed { // now the text that was written since
+				w.message = ""
+			}
+			return !resumed, nil
+		}
+		if err := s.refusedBy(ctx, t, d, w, err); err != nil {
+			return false, err
+		}
+		if resumed && t.Path() != d.Path { // it is not in the log, and another session has moved the path since
+			return false, nil
+		}
+	}
+	var ok bool
+	if w.message, ok = s.rebase(ctx, t, d, w.try); !ok {
+		return true, s.lose(ctx, t, d, nil, w)
+	}
+	if w.decided = ""; !d.Lost {
+		w.decided = d.Path
+	}
+	return false, nil
 }
 
 // nextDraft returns what is to be committed next: the draft whose reply was lost, if there

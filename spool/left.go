@@ -15,17 +15,17 @@ import (
 	"mneme/internal/safepath"
 )
 
-// Left is a spool whose mount has ended, well or not, and which the caller has
-// locked: nobody else settles it meanwhile.
+// Left is a spool whose mount has ended, regularly or not, and which the caller has locked:
+// no other process settles it meanwhile.
 type Left struct {
 	root *os.Root // in which dir is
 	dir  string
 	lock *os.File
 }
 
-// Dead returns the spools below parent whose processes have died, each to be
-// closed. Those that somebody else has, a living mount or one that is settling
-// them, are left out.
+// Dead returns the spools below parent whose processes have died, each of which the caller
+// must close. Spools that another process has, a living mount or one that is settling them,
+// are left out.
 func Dead(parent string) ([]*Left, error) {
 	root, err := safepath.OpenRoot(parent)
 	var names []fs.DirEntry
@@ -55,11 +55,11 @@ func Dead(parent string) ([]*Left, error) {
 	return dead, err
 }
 
-// lockDead returns a spool that nobody has, and nil for others.
+// lockDead returns a spool that no process has, and nil for others.
 func lockDead(root *os.Root, dir string) (*Left, error) {
 	lock, err := root.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		_ = root.Remove(dir) // whoever settled it was killed right before this
+		_ = root.Remove(dir) // the process that settled it was killed right before this
 		return nil, nil
 	}
 	if err != nil {
@@ -80,11 +80,11 @@ func lockDead(root *os.Root, dir string) (*Left, error) {
 	return &Left{root, dir, lock}, nil
 }
 
-// RemoveSettled removes what is settled from the spools below parent whose processes have died,
-// and returns how many files that were: the files of slots that were dropped, what an earlier
-// entry has left behind the one that is there, and the spools in which nothing is to be settled.
-// Entries that are to be settled stay for a mount; the error is that of unsettled, which is called
-// with each of them, and with nil for one that is damaged.
+// RemoveSettled removes settled data from the spools below parent whose processes have
+// died, and returns the number of files: the files of dropped slots, bytes of an earlier
+// entry behind the current one, and spools without unsettled entries. Unsettled entries
+// stay for a mount; the error is that of unsettled, which is called with each of them, and
+// with nil for a damaged one.
 func RemoveSettled(parent string, unsettled func(*Entry) error) (n int, err error) {
 	dead, err := Dead(parent)
 	for _, left := range dead {
@@ -152,8 +152,8 @@ type Rest struct {
 	slots []string // its files, oldest entry first
 }
 
-// Rests returns what is to be settled: the newest entry of each file, in the order
-// in which they were written, and last the slots that are damaged.
+// Rests returns the unsettled entries: the newest entry of each file, in the order in which
+// they were written, and last the slots that are damaged.
 func (l *Left) Rests() ([]Rest, error) {
 	names, err := fs.ReadDir(l.root.FS(), l.dir)
 	if err != nil {
@@ -211,7 +211,7 @@ func (l *Left) Remove() error {
 			err = errors.Join(err, l.root.Remove(filepath.Join(l.dir, name.Name())))
 		}
 	}
-	if err == nil { // the lock last: without it nobody settles the rest
+	if err == nil { // the lock last: without it no process settles the rest
 		err = errors.Join(l.root.Remove(filepath.Join(l.dir, lockName)), l.root.Remove(l.dir))
 	}
 	return errors.Join(err, l.Close())

@@ -1,7 +1,7 @@
 // Package spool keeps the bytes of files that are durable and not in the history
 // yet: a program has closed or synced them under a name that is not a memory's.
-// A spool lives as long as its mount. What is in one whose process has died is
-// for the next mount to settle.
+// A spool lives as long as its mount. The next mount settles a spool whose process has
+// died.
 package spool
 
 import (
@@ -59,7 +59,7 @@ type Spool struct {
 	parent *safepath.Root
 	limit  int64
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	root    *os.Root   // of parent; nil before the first entry
 	dir     string     // in it
 	lock    *os.File
@@ -228,8 +228,8 @@ func (slot *Slot) Drop() error {
 }
 
 // Wipe erases settled entries: it removes the files of slots that are free, and cuts the others
-// off behind their records. These are not used again, since what they hold may be settled, and
-// erased from the history, by now.
+// off behind their records. These are not used again, since their bytes may already be settled,
+// and erased from the history.
 func (s *Spool) Wipe() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -109,7 +109,7 @@ func TestDead(t *testing.T) {
 	}
 }
 
-// TestWipe: of what is settled no byte is left, and of what is not all.
+// TestWipe: no byte of settled entries is left, and all bytes of unsettled ones are.
 func TestWipe(t *testing.T) {
 	parent := t.TempDir()
 	s := New(parent, 1<<20)
@@ -361,7 +361,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// A link that somebody has planted leads to no spool.
+// A link that another user has made leads to no spool.
 func TestPlantedLink(t *testing.T) {
 	parent, victim := t.TempDir(), t.TempDir()
 	for _, name := range []string{lockName, "1"} {

@@ -53,8 +53,9 @@ func (m *Memory) address(ctx context.Context, path string) (*address, *Error) {
 	return a, nil
 }
 
-// findOdd makes the first names of a path, the last of which is odd, those of what is there:
-// as they stand, or with escapes, as a listing shows them.
+// findOdd replaces the first names of a path, the last of which is odd, by those of an
+// existing memory or directory: the names as they are, or with escapes, as a listing shows
+// them.
 func (m *Memory) findOdd(ctx context.Context, a *address, names []string, odd int, path string) *Error {
 	for _, form := range [][]string{names[:odd], unshown(names[:odd])} {
 		there := false

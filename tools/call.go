@@ -22,14 +22,15 @@ var run = map[string]func(*Memory, context.Context, *request) (Result, error){
 	"rename":      (*Memory).rename,
 }
 
-// Call does one call of the memory tool: input is its JSON. It never fails: what goes wrong is
-// a Result that says so. Each call takes one out of the budget, whatever becomes of it.
+// Call does one call of the memory tool: input is its JSON. It never fails: an error is a
+// Result that describes it. Each call takes one out of the budget, whatever its result.
 func (m *Memory) Call(ctx context.Context, input json.RawMessage) Result {
 	return m.call(ctx, input, nil)
 }
 
-// CallAgreed is Call for somebody who has looked at what is in a directory: its deletion is
-// refused unless these are the files that are there, in these versions. What comes later stays.
+// CallAgreed is Call for a caller that has looked at the files of a directory: its deletion
+// is refused unless the directory has exactly these files, in these versions. Files that
+// come later stay.
 func (m *Memory) CallAgreed(ctx context.Context, input json.RawMessage, agreed []Entry) Result {
 	versions := make(map[string]bool, len(agreed))
 	for _, file := range agreed {
@@ -70,7 +71,8 @@ func (m *Memory) call(ctx context.Context, input json.RawMessage, agreed map[str
 	return result
 }
 
-// gone is the error of a call about a path of a store that is not there any more; nil: it is.
+// gone is the error of a call about a path of a store that no longer exists; nil: it
+// exists.
 func (m *Memory) gone(ctx context.Context, path string) *Error {
 	for _, p := range m.places {
 		if !strings.HasPrefix(path+"/", p.top+"/") && strings.TrimSuffix(path, "/") != Root {
@@ -99,7 +101,7 @@ func (m *Memory) failure(err error) Result {
 	return Result{Text: e.text, Error: e}
 }
 
-// logCall notes a call without a word of what it was about.
+// logCall logs a call without its paths and texts.
 func (m *Memory) logCall(command string, r Result, took time.Duration) {
 	kind := errkind.None
 	if r.Error != nil {

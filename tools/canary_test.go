@@ -90,8 +90,8 @@ func historyOf(t *testing.T, r *rig) string {
 	return all.String()
 }
 
-// TestErrors: every error of a store has a text, which says whether trying again can help,
-// and nothing of what only its operator may know.
+// TestErrors: every error of a store has a text, which says whether a retry can help, and
+// has no details that only the operator may know.
 func TestErrors(t *testing.T) {
 	m := newRig(t, nil).Memory
 	a := &address{shown: "/memories/f"}

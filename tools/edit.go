@@ -16,8 +16,8 @@ import (
 // maxOldShown bounds how much of old_str an error shows, in bytes.
 const maxOldShown = 2000
 
-// staleEdit says that an edit, which was made for what the session has seen of a file, does
-// not fit what another session has made of it since.
+// staleEdit says that an edit, which was made for the version of a file that the session
+// has seen, does not fit the version that another session has written since.
 type staleEdit struct {
 	base, theirs *memory.Head // theirs nil: removed or renamed
 	yours        []byte
@@ -46,14 +46,15 @@ func isStale(seen session.Seen) bool {
 	return known != nil && (seen.Version == nil || seen.Known.Stale(memory.NewHead(seen.Version)))
 }
 
-// knownText returns what the session has seen of the file; false when that cannot be read.
+// knownText returns the text of the file that the session has seen; false when that cannot
+// be read.
 func (a *address) knownText(ctx context.Context, seen session.Seen) (string, bool) {
 	data, err := a.Store.ContentOf(ctx, seen.Known.Head())
 	return string(data), err == nil
 }
 
-// onNewest returns what an edit of the text that the session has seen makes of the newest
-// one: the two merged if the Memory merges, and else a *staleEdit.
+// onNewest applies an edit of the text that the session has seen to the newest one: it
+// merges the two if the Memory merges, and otherwise returns a *staleEdit.
 func (m *Memory) onNewest(seen session.Seen, known, yours string) ([]byte, error) {
 	head := memory.NewHead(seen.Version)
 	if m.opts.Merge && head != nil {
@@ -64,8 +65,8 @@ func (m *Memory) onNewest(seen session.Seen, known, yours string) ([]byte, error
 	return nil, &staleEdit{base: seen.Known.Head(), theirs: head, yours: []byte(yours)}
 }
 
-// toEdit returns the address of a file that is to be changed. absent is the error where no
-// store is.
+// toEdit returns the address of a file for an edit. absent is the error if the path has no
+// store.
 func (m *Memory) toEdit(ctx context.Context, path string, absent, directory text) (*address, error) {
 	a, e := m.address(ctx, path)
 	switch {
@@ -92,7 +93,7 @@ func (m *Memory) nothingThere(ctx context.Context, a *address, seen session.Seen
 	return failed(errkind.NotFound, m.opts.Texts.say(absent, a.shown))
 }
 
-// replacement is what a str_replace has done.
+// replacement is the result of a str_replace.
 type replacement struct {
 	text  string // all of the file
 	first int    // the line at which it begins, from 0 on
@@ -195,7 +196,7 @@ func replacedAt(text string, place int, old, with string) replacement {
 	}
 }
 
-// snippet shows what a replacement has made, with two lines before and behind.
+// snippet shows the replaced text, with two lines before and after.
 func (m *Memory) snippet(r replacement) string {
 	last := r.first + 2
 	if m.opts.Texts == Documentation {
@@ -206,8 +207,8 @@ func (m *Memory) snippet(r replacement) string {
 	return shown
 }
 
-// insert puts a text behind a line. The number of a line is one of what the session has
-// seen: on another session's version it would be another line.
+// insert inserts a text after a line. The line number is one of the version that the
+// session has seen: on another session's version it would be another line.
 func (m *Memory) insert(ctx context.Context, r *request) (Result, error) {
 	a, err := m.toEdit(ctx, r.path, missingToInsert, directoryToFill)
 	if err != nil {
@@ -235,8 +236,8 @@ func (m *Memory) insert(ctx context.Context, r *request) (Result, error) {
 	return Result{Text: m.opts.Texts.say(inserted, a.shown) + note, Made: []Made{a.made(&v)}}, nil
 }
 
-// insertedIn returns a text with another one behind a line of it. One line break at the end
-// of what is inserted is that of its last line.
+// insertedIn returns a text with another one after a line of it. One line break at the end
+// of the inserted text ends its last line.
 func (m *Memory) insertedIn(text string, r *request) (string, error) {
 	lines := strings.Split(text, "\n")
 	if r.line < 0 || r.line > int64(len(lines)) {

@@ -14,10 +14,10 @@ import (
 )
 
 // explain returns the error of a store or session as an *Error, for a call about a path, as
-// it is shown. changes says whether the call makes a change. Where the text of a backend may hold what is
-// nobody's business, such as paths of the host, only its kind is told; the log has the rest.
+// it is shown. changes says whether the call makes a change. If the text of a backend may
+// hold private details, such as paths of the host, the error has only its kind; the log has
+// the rest.
 func (m *Memory) explain(err error, shown string, changes bool) *Error {
-	t := m.opts.Texts
 	var own *Error
 	if errors.As(err, &own) {
 		return own
@@ -25,6 +25,21 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 	kind := errkind.Of(err)
 	e := &Error{Kind: kind, Unsure: changes && !kind.Final() && !errors.Is(err, memory.ErrUntried)}
 	e.Retry = e.retry()
+	e = m.describe(e, err, shown)
+	if errors.Is(err, context.Canceled) {
+		return e // no caller waits for it any longer
+	}
+	switch kind {
+	case errkind.Unknown, errkind.Corrupt, errkind.Rewritten, errkind.Denied, errkind.Unauthenticated:
+		m.opts.Logger.Warn("call failed", "kind", kind.String(), "err", err)
+	}
+	return e
+}
+
+// describe gives e the text and the conflict of an error about a path, as it is shown. A budget that is used
+// up has an *Error of its own.
+func (m *Memory) describe(e *Error, err error, shown string) *Error {
+	t := m.opts.Texts
 	var loss *session.LostError
 	var held *session.HeldError
 	var secret *memory.SecretsError
@@ -61,12 +76,6 @@ func (m *Memory) explain(err error, shown string, changes bool) *Error {
 		e.text = t.say(refusedRequest, clip(err.Error(), maxReason))
 	default:
 		e.text = t.ofKind(e, shown)
-	}
-	if errors.Is(err, context.Canceled) {
-		return e // nobody waits for it any more
-	}
-	if kind == errkind.Unknown || kind == errkind.Corrupt || kind == errkind.Rewritten || kind == errkind.Denied || kind == errkind.Unauthenticated {
-		m.opts.Logger.Warn("call failed", "kind", kind.String(), "err", err)
 	}
 	return e
 }
@@ -163,5 +172,6 @@ func (t Texts) ofKind(e *Error, shown string) string {
 	return t.say(noAnswer)
 }
 
-// isNotFound reports whether nothing is at a path, as opposed to what a path stands on.
+// isNotFound reports whether nothing is at a path, as opposed to an error of a directory or
+// store above it.
 func isNotFound(err error) bool { return errors.Is(err, versionlog.ErrNotFound) }

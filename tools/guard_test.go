@@ -31,8 +31,8 @@ func TestGuardedEdit(t *testing.T) {
 	r.kept("short")
 }
 
-// aKey is a credential that nobody has issued. It stands here in parts, so that no scanner
-// takes this file for one that holds any.
+// aKey is a credential that no service has issued. It is in parts here, so that no scanner
+// reports this file.
 const aKey = "AK" + "IA" + "Q7XK2M5PLW3RT6ZB"
 
 // TestSecretsAreTold writes a credential in each way into a store that warns of them: the model
@@ -60,8 +60,9 @@ func TestSecretsAreTold(t *testing.T) {
 	}
 }
 
-// TestSecretsAreRefused writes a credential into a store that refuses them: the model is told
-// why, and the text is kept for a person, who can confirm it. The model cannot.
+// TestSecretsAreRefused writes a credential into a store that refuses them: the model gets
+// the reason, and the text is kept for a person. A person can confirm it, and the model
+// cannot.
 func TestSecretsAreRefused(t *testing.T) {
 	r := newRig(t, &rigOptions{create: memory.StoreOptions{Policy: versionlog.Policy{Secrets: versionlog.SecretsRefuse}}})
 	r.theirs("/f", "one\n")

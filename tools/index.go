@@ -13,14 +13,14 @@ import (
 )
 
 // index is the heads of a store, of memories and of directories that were made, in byte
-// order of their paths. A walk over the heads of a store of 10,000 memories takes 20 ms; this
-// takes less than one.
+// order of their paths. A walk over the heads of a store of 10,000 memories takes 20 ms,
+// and one over the index less than 1 ms.
 //
 //  1. Load: the tip first, then the heads, which may show later commits in part, then every
 //     commit above that tip in order, which makes that right.
-//  2. Sync, before each use: the commits above the tip that it is of, if there are any.
-//  3. A version that was erased before it was followed does not say which path it changed:
-//     then the index is loaded anew.
+//  2. Sync, before each use: the commits above its tip, if any.
+//  3. A version that was erased before the index followed it does not say which path it
+//     changed: then the index is loaded again.
 //  4. A commit that does not follow drops the index: versionlog.ErrRewritten.
 //
 // A snapshot does not change, so its readers need no lock.
@@ -139,11 +139,11 @@ func merged(heads []*memory.Head, changed map[string]*memory.Head) []*memory.Hea
 	return next
 }
 
-// below returns the heads of what is in a directory, "/" or one without a slash at its end,
-// at whatever depth; with that of the directory itself before them if it was made.
+// below returns the heads in a directory, "/" or one without a slash at its end, at any
+// depth. The head of the directory itself comes first if it was made.
 func (s *snapshot) below(dir string) []*memory.Head {
 	dir = strings.TrimSuffix(dir, "/")
-	return s.heads[s.at(dir+"/"):s.at(dir+"0")] // 0 is what follows the slash
+	return s.heads[s.at(dir+"/"):s.at(dir+"0")] // 0 comes after the slash
 }
 
 // atAndBelow returns the head of a memory at a path, or what below returns.

@@ -44,7 +44,7 @@ type ListPage struct {
 	Next    string // where to go on; "": that was all
 }
 
-// List lists what is below a directory in the order of the paths, hidden files, too.
+// List lists the files below a directory in the order of the paths, hidden ones, too.
 func (m *Memory) List(ctx context.Context, q ListQuery) (ListPage, error) {
 	under, found, err := m.toList(ctx, q)
 	if err != nil {
@@ -105,7 +105,8 @@ func firstNames(path, top string, most int) string {
 	return path[:end]
 }
 
-// toList returns what a list is of. Its error is an *Error.
+// toList returns the address of a list and the heads that it may have. Its error is an
+// *Error.
 func (m *Memory) toList(ctx context.Context, q ListQuery) (*address, []located, error) {
 	if err := m.opts.Budget.Take(1, 0); err != nil {
 		return nil, nil, m.explain(err, "", false)
@@ -149,9 +150,9 @@ func (l located) path() string {
 
 func (l located) isDir() bool { return l.head == nil || strings.HasSuffix(l.head.Path(), "/") }
 
-// find returns what is at and below a path, "" is everything, in the order of the stores and
-// of the paths in them: what is behind the path after, if that is not "", and what is behind
-// all that is in it, if it ends in a slash.
+// find returns everything at and below a path ("" is everything), in the order of the
+// stores and of the paths in them. If after is not "", it returns only paths after that
+// one. If after ends in a slash, it also skips everything in that directory.
 func (m *Memory) find(ctx context.Context, path, after string) (*address, []located, *Error) {
 	under, e := m.address(ctx, cmp.Or(path, Root))
 	if e != nil {

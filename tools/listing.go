@@ -12,7 +12,7 @@ import (
 	"mneme/internal/quote"
 )
 
-// entry is what a listing has of a name.
+// entry is a name in a listing.
 type entry struct {
 	name  string
 	isDir bool
@@ -52,7 +52,7 @@ func (m *Memory) viewDirectory(ctx context.Context, a *address, lines []int64) (
 	return Result{Text: l.b.String()}, nil
 }
 
-// tree returns what a listing has of a directory; nil: there is none.
+// tree returns the entries of a directory for a listing; nil: the directory does not exist.
 func (m *Memory) tree(ctx context.Context, a *address) (*entry, error) {
 	root := &entry{isDir: true}
 	if a.place != nil {
@@ -75,8 +75,8 @@ func (m *Memory) tree(ctx context.Context, a *address) (*entry, error) {
 	return root, nil
 }
 
-// grow adds what is in a directory of a store to a tree, below some names. It reports whether
-// there is such a directory.
+// grow adds the content of a directory of a store to a tree, below some names. It reports
+// whether the directory exists.
 func (p *place) grow(ctx context.Context, root *entry, dir string, top []string) (found bool, err error) {
 	heads, err := p.idx.sync(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (e *entry) add(top []string, path string, size int64) {
 	}
 }
 
-// in returns what has a name in a directory.
+// in returns the entry of a name in a directory.
 func (e *entry) in(name string, isDir bool) *entry {
 	if e.below == nil {
 		e.below = map[string]*entry{}
@@ -133,7 +133,7 @@ type listing struct {
 	left int // entries for which there was none
 }
 
-// add writes the row of an entry and those of what is in it, down to some levels.
+// add writes the row of an entry and those of the entries in it, down to some levels.
 func (l *listing) add(e *entry, shown string, levels int) {
 	if l.left > 0 {
 		l.count(e, levels)
@@ -170,7 +170,7 @@ func (l *listing) count(e *entry, levels int) {
 	}
 }
 
-// sorted returns what is in a directory by name, but for what is hidden.
+// sorted returns the entries of a directory by name, except hidden ones.
 func (e *entry) sorted() []*entry {
 	var shown []*entry
 	for _, one := range e.below {

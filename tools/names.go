@@ -28,7 +28,7 @@ func (m *Memory) create(ctx context.Context, r *request) (Result, error) {
 	return Result{Text: m.opts.Texts.say(created, a.shown), Made: []Made{a.made(&v)}}, nil
 }
 
-// toMake returns the address of a file that is to be.
+// toMake returns the address of a file to create.
 func (m *Memory) toMake(ctx context.Context, path string) (*address, error) {
 	a, e := m.address(ctx, path)
 	switch {
@@ -52,8 +52,8 @@ func (m *Memory) storePaths() string {
 	return list(paths)
 }
 
-// notMade is the error of what could not be put at a path: taken says that something is
-// there.
+// notMade is the error of a file that could not be put at a path: taken is the text if
+// something is at that path.
 func (m *Memory) notMade(err error, a *address, taken text) error {
 	var overlap *versionlog.OverlapError
 	var conflict *versionlog.ConflictError
@@ -66,7 +66,8 @@ func (m *Memory) notMade(err error, a *address, taken text) error {
 	return m.explain(err, a.shown, true)
 }
 
-// errOtherFiles says that a directory has files that nobody has agreed to delete.
+// errOtherFiles says that a directory has files that are not among those agreed to be
+// deleted.
 var errOtherFiles = errkind.New(errkind.Conflict, "the directory has other files")
 
 // remove deletes a file, or a directory with all that is in it.
@@ -115,7 +116,7 @@ func (p *place) madeAll(versions []versionlog.Version) []Made {
 	return all
 }
 
-// moveTries is how often a rename is tried while other sessions change what is moved.
+// moveTries is how often a rename is tried while other sessions change the moved files.
 const moveTries = 3
 
 // rename moves a file or directory to a path at which nothing is.
@@ -198,7 +199,7 @@ func (m *Memory) toRename(ctx context.Context, r *request) (from, to *address, e
 	return from, to, nil
 }
 
-// removeAll deletes what is at an address, and returns the versions that say so.
+// removeAll deletes everything at an address, and returns the versions of the deletions.
 func (a *address) removeAll(ctx context.Context, opts *session.WriteOptions) ([]versionlog.Version, error) {
 	v, err := a.Session.Remove(ctx, a.path, opts)
 	switch {

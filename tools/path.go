@@ -32,8 +32,8 @@ func topOf(slug string, several bool) string {
 // join returns the path in the tool of a path in a store.
 func join(top, path string) string { return top + strings.TrimSuffix(path, "/") }
 
-// maxPath bounds what is looked at as a path, in bytes: more than any store takes, with
-// the name of the store.
+// maxPath bounds the bytes of a path: more than any store takes, with the name of the
+// store.
 const maxPath = memory.MaxPathBytes + 512
 
 // parsePath returns the names in a path of the tool, behind Root, in their canonical form.
@@ -112,8 +112,8 @@ func (t Texts) refusePath(path string, why error) *Error {
 var errEmptyName = errkind.New(errkind.Invalid, "it has a slash too many")
 
 // escapesName reports whether a name is one that leads out of its directory or hides that it
-// does, as it is or once its percent escapes are decoded, however often. A name in which
-// nothing is to be decoded may hold percent signs.
+// does, as it is or once its percent escapes are decoded, however often. A name without
+// percent escapes may hold percent signs.
 func escapesName(name string) bool {
 	for {
 		if name == "." || name == ".." || strings.ContainsAny(name, `/\`) || strings.ContainsFunc(name, unicode.IsControl) || hasOverlong(name) {
@@ -133,7 +133,7 @@ func hasOverlong(name string) bool {
 	return strings.IndexByte(name, 0xc0) >= 0 || strings.IndexByte(name, 0xc1) >= 0
 }
 
-// percentDecoded replaces what is a percent escape, and leaves other percent signs.
+// percentDecoded replaces percent escapes, and leaves other percent signs.
 func percentDecoded(name string) string {
 	var b strings.Builder
 	for i := 0; i < len(name); {

@@ -18,7 +18,7 @@ import (
 // MaxReadChars is how many characters of a file one Read returns at most.
 const MaxReadChars = 100_000
 
-// VersionInfo is what is told of a version. Message, By and Session are words of others.
+// VersionInfo describes a version. Message, By and Session are words of others.
 type VersionInfo struct {
 	Path    string // as the tool has it; "" of a version that was erased
 	From    string // where the file was before, of a rename

@@ -57,7 +57,7 @@ func secretText(name string, to func(*request) *Secret) field {
 	}}
 }
 
-// newContent is a field that holds content which is to be in a file.
+// newContent is a field that holds new content of a file.
 func newContent(name string, to func(*request) *Secret) field {
 	f := secretText(name, to)
 	read := f.read

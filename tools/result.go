@@ -22,7 +22,7 @@ type Made struct {
 	Version string // its id
 	Seq     uint64 // its number in the store's sequence
 	Created bool   // there was no file before
-	Note    string // of a Write or Restore: what the agent is to be told of it, in one line; "": nothing
+	Note    string // of a Write or Restore: a note about it to the agent, in one line; "": none
 }
 
 // Error says what went wrong, for an agent, and whether trying again can help.

@@ -41,10 +41,10 @@ type storeOptions = memory.StoreOptions
 // blobs are contents in memory, some of which are not handed out.
 type blobs struct {
 	*memcas.Store
-	blocked map[cas.Digest]bool // set while nobody reads
+	blocked map[cas.Digest]bool // set while no test reads
 }
 
-// Get returns a content, or waits until nobody does any more.
+// Get returns a content, or waits until its context ends.
 func (b *blobs) Get(ctx context.Context, d cas.Digest) ([]byte, error) {
 	if b.blocked[d] {
 		<-ctx.Done()
@@ -124,7 +124,7 @@ func call(m *Memory, command string, fields ...any) Result {
 	return m.Call(context.Background(), data)
 }
 
-// do is call of what is to succeed with a text that begins so.
+// do is call for a command that must succeed with a text that begins with want.
 func (r *rig) do(want, command string, fields ...any) Result {
 	r.Helper()
 	result := r.call(command, fields...)
@@ -134,7 +134,7 @@ func (r *rig) do(want, command string, fields ...any) Result {
 	return result
 }
 
-// fail is call of what is to fail with a text that begins so.
+// fail is call for a command that must fail with a text that begins with want.
 func (r *rig) fail(want, command string, fields ...any) Result {
 	r.Helper()
 	result := r.call(command, fields...)

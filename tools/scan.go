@@ -47,12 +47,12 @@ func (m *Memory) Newest(ctx context.Context, slug string) ([]*memory.Head, error
 	return heads, nil
 }
 
-// Scan reads memories of a store, some at a time. It calls look with what each holds, from
-// several goroutines at once; nil stands for what cannot be read or, if isRead, is no text. It
-// hands what look returns to take, one after the other in the order of heads, until take
-// returns false. It returns why it has ended early: "limit" (take said so), "deadline" (ctx
-// has ended; take then gets whatever was found by then) or "size"; "" is that it has not. When
-// it returns, look runs no more.
+// Scan reads memories of a store, some at a time. It calls look with the content of each, from
+// several goroutines at once; the content is nil if it cannot be read or, if isRead, is not
+// text. It passes the results of look to take, one after the other in the order of heads,
+// until take returns false. It returns why it has ended early: "limit" (take said so),
+// "deadline" (ctx has ended; take then gets the results so far) or "size"; "" means that it
+// has not. When it returns, no call of look is running.
 func Scan[T any](ctx context.Context, m *Memory, slug string, heads []*memory.Head, look func(h *memory.Head, text []byte, isRead bool) T, take func(h *memory.Head, found T) bool) (why string, err error) {
 	p, err := m.placeOf(slug)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *scan[T]) divide(all []located) (whole bool) {
 	return whole
 }
 
-// run looks through memories and takes what is found in their order. It returns why it has
+// run looks through memories and takes the results in their order. It returns why it has
 // ended early: "limit", "deadline" or "size"; "": it has not.
 func (s *scan[T]) run(ctx context.Context, all []located) (why string) {
 	whole := s.divide(all)
@@ -160,8 +160,8 @@ func (s *scan[T]) run(ctx context.Context, all []located) (why string) {
 	return ""
 }
 
-// takeBatch takes what was found in a batch, and reports whether more is wanted. ok is whether
-// its worker has come to an end.
+// takeBatch takes the results of a batch, and reports whether more are wanted. ok is
+// whether its worker has come to an end.
 func (s *scan[T]) takeBatch(i int, found []T, ok bool) (more bool) {
 	if !ok {
 		panic("a worker of a scan has panicked") // in a goroutine that its caller knows
@@ -174,7 +174,7 @@ func (s *scan[T]) takeBatch(i int, found []T, ok bool) (more bool) {
 	return true
 }
 
-// takeRest takes what was found in the batches from one on, as far as that is known by now.
+// takeRest takes the results of the batches from one on, as far as they are known already.
 func (s *scan[T]) takeRest(from int) {
 	for i := from; i < len(s.batches); i++ {
 		select {
@@ -187,7 +187,7 @@ func (s *scan[T]) takeRest(from int) {
 	}
 }
 
-// answer reads a batch and looks at what its memories hold.
+// answer reads a batch and looks at the contents of its memories.
 func (s *scan[T]) answer(ctx context.Context, i int) {
 	defer func() {
 		if caught := recover(); caught != nil {
@@ -209,7 +209,7 @@ func (s *scan[T]) answer(ctx context.Context, i int) {
 	}
 }
 
-// logPanic notes a panic without its value, which may hold what a memory holds.
+// logPanic logs a panic without its value, which may have text of a memory.
 func (m *Memory) logPanic(caught any) {
 	m.opts.Logger.Error("panic", "type", fmt.Sprintf("%T", caught), "stack", string(debug.Stack()))
 }

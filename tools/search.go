@@ -33,13 +33,13 @@ type Query struct {
 	After      string // Coverage.After of the search that this goes on with; "": from the first
 }
 
-// Match is a line in which what was searched for begins.
+// Match is a line in which a match begins.
 type Match struct {
 	Path    string // as the tool has it
 	Version string // id of the version that has the line
 	Seq     uint64 // its sequence number
 	Line    int    // from 1 on
-	Text    string // the line, or what is around the match
+	Text    string // the line, or the text around the match
 }
 
 // Coverage says what a search has looked at.
@@ -101,7 +101,7 @@ func (m *Memory) Search(ctx context.Context, q Query) (matches []Match, c Covera
 	found = slices.DeleteFunc(found, located.isDir)
 	s.coverage.Memories = len(found)
 	s.coverage.Why = (&scan[answer]{m: m, take: s.take, look: func(one located, data []byte, isRead bool) (a answer) {
-		if limited.Err() == nil { // else nobody waits for it
+		if limited.Err() == nil { // otherwise no caller waits for it
 			a = s.lookAt(one, data, isRead)
 		}
 		return a
@@ -112,8 +112,8 @@ func (m *Memory) Search(ctx context.Context, q Query) (matches []Match, c Covera
 	return s.matches, s.coverage, nil
 }
 
-// finder returns what makes the finder of a text. When ctx has ended, what a finder returns
-// is not to be used.
+// finder returns a function that makes the finder of a text. When ctx has ended, the
+// results of a finder must not be used.
 func (q Query) finder(ctx context.Context) (func(text []byte) finder, error) {
 	text := q.Text.Reveal()
 	switch {
@@ -152,15 +152,15 @@ type search struct {
 	coverage Coverage
 }
 
-// answer is what was found in one memory.
+// answer has the matches in one memory.
 type answer struct {
 	lines              []Match
 	more               bool // lines match that are not among them
 	isText, isReadable bool
 }
 
-// take notes what was found in a memory. It reports false when there are enough lines: a
-// memory whose lines do not fit is not taken in part, unless it is the first.
+// take notes the matches in a memory. It reports false when it has enough lines: a memory
+// whose lines do not fit is not taken in part, unless it is the first.
 func (s *search) take(from located, one answer) bool {
 	room := s.limit - len(s.matches)
 	if len(one.lines) > room && len(s.matches) > 0 {
@@ -185,7 +185,7 @@ func count(number *int, is bool) {
 	}
 }
 
-// lookAt finds what is in a memory.
+// lookAt finds the matches in a memory.
 func (s *search) lookAt(one located, data []byte, isRead bool) answer {
 	found := answer{isReadable: isRead, isText: isText(data)}
 	if found.isText {

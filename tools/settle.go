@@ -63,14 +63,14 @@ func names(places []*place) string {
 	return list(all)
 }
 
-// KeepsConflicts reports whether the session of a store keeps what it has lost. Where none does,
-// the following are not to be called.
+// KeepsConflicts reports whether the session of a store keeps texts that it has lost. If
+// none does, the methods below must not be called.
 func (m *Memory) KeepsConflicts() bool {
 	return slices.ContainsFunc(m.places, func(p *place) bool { return p.Session != nil && p.Session.KeepsConflicts() })
 }
 
-// Conflicts returns what is kept of lost texts of a store and not settled, of all sessions;
-// "" is of every store that can be written to. Its error is an *Error, as those of the
+// Conflicts returns the kept lost texts of a store that are not settled, of all sessions;
+// "" means every store that can be written to. Its error is an *Error, as those of the
 // following are.
 func (m *Memory) Conflicts(_ context.Context, store string) ([]conflict.About, error) {
 	places, e := m.withConflicts(store)
@@ -118,10 +118,11 @@ func (m *Memory) Conflict(ctx context.Context, store string, id int) (KeptConfli
 	return kept, nil
 }
 
-// Resolve makes the file of a conflict what r says, and forgets the conflict. ifVersion is the
-// condition of a WriteQuery; "": that the version is there which had won, or a later one that the
-// session has read. The zero Made is that there was nothing to write. To ask for the last resolution
-// once more, as after a lost answer, gives the same answer.
+// Resolve writes the resolution r to the file of a conflict, and removes the conflict.
+// ifVersion is the condition of a WriteQuery; "": that the newest version is the one that
+// had won, or a later one that the session has read. The zero Made means that nothing had
+// to be written. A repetition of the last resolution, as after a lost answer, gives the
+// same answer.
 func (m *Memory) Resolve(ctx context.Context, store string, id int, r session.Resolution, ifVersion string) (Made, error) {
 	p, e := m.conflictsOf(store)
 	if e != nil {
@@ -197,11 +198,11 @@ func (m *Memory) noConflict(err error, p *place, id int, changes bool) *Error {
 	return m.explain(err, p.top, changes)
 }
 
-// Follow calls changed with the path of every file that a commit of a store changes, its old
-// path, too, if it was renamed, and with that of the store if a version was erased, of which nobody
-// knows where it was, until ctx ends or something fails; it returns why. Commits of
-// the own session are among them. began, unless it is nil, is called first: commits after that
-// are told.
+// Follow calls changed with the path of every file that a commit of a store changes, and
+// with its old path if it was renamed. If a version was erased, its path is not known, and
+// changed gets the path of the store. Follow ends when ctx ends or something fails, and
+// returns why. It reports commits of the own session, too. began, unless it is nil, is
+// called first: commits after that call are reported.
 func (m *Memory) Follow(ctx context.Context, store string, began func(), changed func(path string)) error {
 	p := m.bySlug(store)
 	if p == nil {

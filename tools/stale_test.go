@@ -50,7 +50,7 @@ func TestStaleReplace(t *testing.T) {
 	}
 }
 
-// TestStaleInsert: the number of a line is one of what was viewed.
+// TestStaleInsert: a line number is one of the version that was viewed.
 func TestStaleInsert(t *testing.T) {
 	r := newRig(t, nil)
 	r.theirs("/f", "one\ntwo\n")

@@ -113,7 +113,7 @@ var (
 	refusedRequest  = same("Error: The request is refused: %v")
 )
 
-// The texts of what cannot be decoded.
+// The texts for requests that cannot be decoded.
 var (
 	notJSON      = same("Error: The input is not valid JSON.")
 	notObject    = same("Error: The input is not a JSON object.")

@@ -1,11 +1,11 @@
-// Package tools is what an agent without a shell does with its memory: the six commands of
-// the tool memory_20250818, and beside them listing, search, history, comparison and
+// Package tools has the operations of an agent without a shell on its memory: the six
+// commands of the tool memory_20250818, and also listing, search, history, comparison and
 // restoring. It knows no protocol but that of the commands: lines of JSON, MCP and HTTP are
 // faces over it.
 //
-// A Memory holds the rules: paths, texts, budgets. What protects sessions from each other is
-// package session's. Nothing here logs, counts or traces what a memory holds, or what is
-// asked about it: such texts are of type Secret.
+// A Memory holds the rules: paths, texts, budgets. Package session protects sessions from
+// each other. Nothing here logs, counts or traces the content of a memory, or the text of a
+// request: such texts are of type Secret.
 package tools
 
 import (
@@ -31,7 +31,7 @@ type Options struct {
 	ViewChars int               // characters of one view; 0: 16,000; below 0: any number
 	MaxInput  int               // bytes of the input of a call; 0: 4 MiB, or four times the largest memory
 	Budget    *session.Budget   // of calls to Call and the other verbs, and of the bytes that they take and return; nil: none
-	Renewed   bool              // somebody calls Reset: what the budget refuses can succeed in the next quest
+	Renewed   bool              // the caller calls Reset: a call that the budget refuses can succeed in the next quest
 	Deadline  time.Duration     // of a search; 0: 2 seconds
 	Meta      map[string]string // of every commit, besides "tool"; at most 15 pairs
 	Logger    *slog.Logger      // nil discards
@@ -43,7 +43,7 @@ type Place struct {
 	Session *session.Session // of the store; nil: it is only read
 }
 
-// Memory is what an agent sees of some stores. Its methods may be called at once from many
+// Memory is an agent's view of some stores. Its methods may be called at once from many
 // goroutines, and hold no lock while they wait for a store.
 type Memory struct {
 	opts   Options
@@ -61,7 +61,7 @@ type place struct {
 	resolved atomic.Pointer[resolvedConflict] // the last one; nil: none
 }
 
-// resolution is what a call of Resolve asks for.
+// resolution is the request of a call of Resolve.
 type resolution struct {
 	id        int
 	take      session.Take
@@ -69,7 +69,7 @@ type resolution struct {
 	ifVersion string
 }
 
-// resolvedConflict is a resolution and what came of it.
+// resolvedConflict is a resolution and its result.
 type resolvedConflict struct {
 	resolution
 	made Made
@@ -127,7 +127,7 @@ func (m *Memory) CallsLeft() (calls int, bounded bool) {
 // maxCalls is more calls than a budget has that bounds them.
 const maxCalls = 1 << 60
 
-// StoreInfo is what a Memory says of a store.
+// StoreInfo describes a store of a Memory.
 type StoreInfo struct {
 	Path     string // as the tool has it
 	ReadOnly bool
@@ -168,8 +168,8 @@ func (p *place) read(ctx context.Context, path string) (versionlog.Version, []by
 	return p.Store.Read(ctx, path)
 }
 
-// writeOptions are those of every commit to a store. command is what the model asked for. What
-// it is to be told besides, once that is done, is added to told.
+// writeOptions are those of every commit to a store. command is the model's command. Notes
+// to the model about the commit, once it is made, are added to told.
 func (m *Memory) writeOptions(p *place, command string, told *string) *session.WriteOptions {
 	meta := map[string]string{"tool": "memory", "command": command}
 	for key, value := range m.opts.Meta {

@@ -18,7 +18,7 @@ import (
 // maxLines is how many lines a view numbers.
 const maxLines = 999_999
 
-// view shows a file with numbers of lines, a picture, or what is in a directory.
+// view shows a file with line numbers, a picture, or the content of a directory.
 func (m *Memory) view(ctx context.Context, r *request) (Result, error) {
 	a, e := m.address(ctx, r.path)
 	switch {
@@ -49,7 +49,7 @@ func (m *Memory) view(ctx context.Context, r *request) (Result, error) {
 	return shown, err
 }
 
-// viewed notes that the agent was shown all of what it has read.
+// viewed notes that the agent was shown all of the content that was read.
 func (a *address) viewed(v *versionlog.Version) {
 	if a.Session != nil {
 		a.Session.Viewed(a.path, v)
@@ -59,7 +59,7 @@ func (a *address) viewed(v *versionlog.Version) {
 // isText reports whether a view can show data.
 func isText(data []byte) bool { return utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 }
 
-// pictureOf returns what is at a path if it is a picture by its name and by its bytes.
+// pictureOf returns the content at a path if it is a picture by its name and by its bytes.
 func pictureOf(at string, data []byte) *Image {
 	if !slices.Contains([]string{".png", ".jpg", ".jpeg"}, strings.ToLower(path.Ext(at))) {
 		return nil
@@ -103,8 +103,8 @@ func (m *Memory) viewText(a *address, content string, lines []int64) (r Result, 
 	return Result{Text: head + shown}, first == 1 && end == total && rest == 0, nil
 }
 
-// numbered returns the lines from first to last with their numbers, as far as room for
-// characters is there; below 0 there is for any number. It returns the last line that is
+// numbered returns the lines from first to last with their numbers, as far as room has
+// characters left for them; a room below 0 is unlimited. It returns the last line that is
 // shown, and how many characters of it are not: a first line is cut, others are left out.
 func numbered(content string, first, last, room int) (shown string, end, rest int) {
 	for range first - 1 {

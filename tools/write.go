@@ -13,7 +13,7 @@ import (
 	"mneme/versionlog"
 )
 
-// WriteQuery is what a file is to hold.
+// WriteQuery is the new content of a file.
 type WriteQuery struct {
 	Path      string
 	Text      Secret // without the character U+0000, which no view shows
@@ -24,12 +24,12 @@ type WriteQuery struct {
 // MaxMessage is how many bytes the message of a write has at most.
 const MaxMessage = 1000
 
-// IfNone is the condition that there is no file.
+// IfNone is the condition that the file does not exist.
 const IfNone = "none"
 
-// Write makes a text the content of a file. Without a condition it replaces what the session
-// knows to be there: if another session has changed that, the text is kept. Its error is an
-// *Error.
+// Write makes a text the content of a file. Without a condition it replaces the version
+// that the session knows: if another session has changed the file, the text is kept as a
+// conflict. Its error is an *Error.
 func (m *Memory) Write(ctx context.Context, w WriteQuery) (Made, error) {
 	if err := m.opts.Budget.Take(1, int64(len(w.Text.Reveal()))); err != nil {
 		return Made{}, m.explain(err, "", false)
@@ -184,7 +184,7 @@ func (m *Memory) Restore(ctx context.Context, path, version string) (Made, error
 	return a.madeWith(&made, note), nil
 }
 
-// admit asks whether the session may replace what is at an address.
+// admit asks whether the session may replace the file at an address.
 func (a *address) admit(ctx context.Context) error {
 	head, err := a.Store.Head(ctx, a.path)
 	if isNotFound(err) {

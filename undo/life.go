@@ -9,7 +9,7 @@ import (
 	"mneme/versionlog"
 )
 
-// life is what has become of one memory or directory since before a session first changed it.
+// life is the history of one memory or directory since before a session first changed it.
 type life struct {
 	before   *versionlog.Version // what the first of versions replaced; nil: nothing
 	versions []versionlog.Version
@@ -17,8 +17,8 @@ type life struct {
 	filled   []filling   // oldest first
 }
 
-// filling is a commit that has taken back the deletion of a memory without a version of it: what
-// was there is brought together with the memory that was made in its place.
+// filling is a commit that has taken back the deletion of a memory without a version of it:
+// its content is merged with the memory that was made in its place.
 type filling struct {
 	behind int                // the index of the deletion
 	commit versionlog.Version // its session and sequence number
@@ -68,15 +68,15 @@ func (l *life) head() *versionlog.Version {
 	return nil
 }
 
-// stretch are versions that follow one another, all of a session that is undone: what there was before
-// them, and after.
+// stretch are consecutive versions, all of a session that is undone: the versions before
+// and after them.
 type stretch struct {
 	before, after *versionlog.Version // before is nil where there was nothing
 }
 
-// runs returns the runs of a session above a sequence number that nobody has taken back yet, newest
-// first, and the notes by which others were taken back. What was taken back by something
-// that was itself taken back counts again.
+// runs returns the runs of a session above a sequence number that are not yet taken back,
+// newest first, and the notes by which others were taken back. A run counts again if the
+// change that took it back was itself taken back.
 func (l *life) runs(session string, since uint64) (runs []stretch, by []*undoNote) {
 	var notes []*undoNote
 	open := false // the version behind is one of the newest run
@@ -113,7 +113,7 @@ func (l *life) runs(session string, since uint64) (runs []stretch, by []*undoNot
 	return runs, by
 }
 
-// present is what a memory holds in the course of an undo.
+// present is the state of a memory in the course of an undo.
 type present struct {
 	path, spelling string
 	digest         cas.Digest
@@ -144,46 +144,68 @@ type clash struct {
 	why string
 }
 
-// undo returns what a memory holds once runs are taken back, newest first; nil: nothing. The first run
-// that cannot be taken back is returned. text returns the content of a version, which is read only
-// where two have to be merged.
+// undo returns the state of a memory once runs are taken back, newest first; nil: no memory. The first
+// run that cannot be taken back is returned. text returns the content of a version, which is read only
+// to merge two.
 //
-// Of what others have done since, everything stays: a name that they gave, a removal, a memory that they
-// have made again; and their lines.
+// Everything that others have done since stays: a name that they gave, a removal, a memory that they
+// have made again, and their lines.
 func undo(head *versionlog.Version, runs []stretch, text func(*present) ([]byte, error)) (*present, *clash, error) {
 	now := presentOf(head)
 	for _, r := range runs {
-		if r.after.Redacted() || r.before != nil && r.before.Redacted() {
-			if now == nil && (r.before == nil || !r.before.Live()) { // nothing was there before, nor is now
-				continue
-			}
-			if r.before != nil && r.before.Redacted() {
-				return now, &clash{r, whyErasedBefore}, nil
-			}
-			return now, &clash{r, whyErasedMade}, nil
+		left, why, err := r.takenFrom(now, text)
+		if why != "" || err != nil {
+			return left, &clash{r, why}, err
 		}
-		was, made := presentOf(r.before), presentOf(r.after)
-		switch {
-		case was == nil && made == nil:
-		case was == nil && now == nil, was != nil && made != nil && now == nil: // removed since
-		case was == nil && now.digest != made.digest:
-			return now, &clash{r, whyMade}, nil
-		case was == nil:
-			now = nil
-		case made == nil && now == nil:
-			now = was
-		case made == nil: // made again since
-		default:
-			why, err := now.takeBack(was, made, text)
-			if why != "" || err != nil {
-				return now, &clash{r, why}, err
-			}
-		}
+		now = left
 	}
 	return now, nil, nil
 }
 
-// takeBack takes back what made of a memory that was something else; why says why that cannot be.
+// takenFrom returns what is left of a memory once the run is taken back, nil for nothing. If it cannot be
+// taken back, why is the reason.
+func (r stretch) takenFrom(now *present, text func(*present) ([]byte, error)) (left *present, why string, err error) {
+	if r.isErased() {
+		return now, r.whyErased(now), nil
+	}
+	was, made := presentOf(r.before), presentOf(r.after)
+	switch {
+	case was == nil && made == nil:
+		return now, "", nil
+	case now == nil && (was == nil || made != nil): // removed since
+		return nil, "", nil
+	case was == nil && now.digest != made.digest:
+		return now, whyMade, nil
+	case was == nil:
+		return nil, "", nil
+	case made == nil && now == nil:
+		return was, "", nil
+	case made == nil: // made again since
+		return now, "", nil
+	}
+	why, err = now.takeBack(was, made, text)
+	return now, why, err
+}
+
+// isErased reports whether a version at an end of the run was erased.
+func (r stretch) isErased() bool {
+	return r.after.Redacted() || r.before != nil && r.before.Redacted()
+}
+
+// whyErased returns the reason why an erased run cannot be taken back. The result is "" if the path had
+// nothing before the run, and has nothing now.
+func (r stretch) whyErased(now *present) string {
+	switch {
+	case now == nil && (r.before == nil || !r.before.Live()):
+		return ""
+	case r.before != nil && r.before.Redacted():
+		return whyErasedBefore
+	}
+	return whyErasedMade
+}
+
+// takeBack takes back the change of a memory from was to made; why says why that is not
+// possible.
 func (p *present) takeBack(was, made *present, text func(*present) ([]byte, error)) (why string, err error) {
 	back := *p
 	if made.path == p.path && made.spelling == p.spelling {
@@ -215,7 +237,7 @@ func (p *present) takeBack(was, made *present, text func(*present) ([]byte, erro
 	return "", nil
 }
 
-// target returns the present as what is to be there, of a memory whose newest version is given.
+// target returns the present as a target, for a memory whose newest version is given.
 func (p *present) target(newest *versionlog.Version) *Target {
 	return &Target{
 		MemoryID: newest.MemoryID, Spelling: p.spelling, Digest: p.digest, Source: p.source, Content: p.content, Deleted: !newest.Live(),

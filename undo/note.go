@@ -12,29 +12,29 @@ import (
 	"mneme/versionlog"
 )
 
-// The metadata of commits that take back earlier ones, each of which says what: of the memories
-// that the commit has a version of, the versions of a session, or of all sessions, above a sequence
-// number and not above another one.
+// The metadata of commits that take back earlier ones. Each says which versions it takes
+// back: of the memories that the commit has a version of, those of a session, or of all
+// sessions, above a sequence number and not above another one.
 const (
 	noteSession = "undo_session"
 	noteSince   = "undo_since"
 	noteUntil   = "undo_until"
 	noteRestore = "restored_to" // all versions above it that are before the commit
 
-	// Of a restore that is several commits also which one it is, and whether more are to come.
+	// For a restore of several commits they also say which one it is, and whether more follow.
 	notePart = "restore_part"
 	noteMore = "restore_more"
 )
 
-// RestoreNote returns the metadata of a commit that makes memories what they were after the commit of
-// a sequence number.
+// RestoreNote returns the metadata of a commit that restores memories to their state after
+// the commit of a sequence number.
 func RestoreNote(seq uint64) map[string]string {
 	return map[string]string{noteRestore: strconv.FormatUint(seq, 10)}
 }
 
-// PartNote returns the metadata of one commit of a restore of a path to what it was after the commit
-// seq. began is the number of the store's newest commit when the restore began; more says that other
-// commits of it are to follow.
+// PartNote returns the metadata of one commit of a restore of a path to its state after the
+// commit seq. began is the number of the store's newest commit when the restore began; more
+// says that the restore will make further commits.
 func PartNote(path string, seq, began uint64, more bool) map[string]string {
 	note := RestoreNote(seq)
 	if note[notePart] = partName(path, began); more {
@@ -51,10 +51,11 @@ func partName(path string, began uint64) string {
 // restoreLife is for how long a restore that was cut may be gone on with.
 const restoreLife = 7 * 24 * time.Hour
 
-// CutRestore finds a restore of a path, to what it was after the commit seq, that was cut. It returns
-// the number of the store's newest commit when that restore began, and the commits that it made. No
-// commits: there is none, or a later restore to another point has ended it. CutRestore reads the
-// commits of the last week, and does not believe the notes of sessions.
+// CutRestore finds an interrupted restore of a path to its state after the commit seq. It
+// returns the number of the store's newest commit when that restore began, and the commits
+// that it made. No commits: none was interrupted, or a later restore to another point has
+// ended it. CutRestore reads the commits of the last week, and does not trust the notes of
+// sessions.
 func CutRestore(ctx context.Context, s *memory.Store, path string, seq uint64) (began uint64, made []uint64, err error) {
 	var newest time.Time
 	for c, err := range s.CommitsBefore(ctx, 0, versionlog.Filter{}) {
@@ -92,23 +93,24 @@ func CutRestore(ctx context.Context, s *memory.Store, path string, seq uint64) (
 	return began, made, nil
 }
 
-// UndoNote returns the metadata of a commit that takes back what a session did above a sequence number
-// up to another one.
+// UndoNote returns the metadata of a commit that takes back the changes of a session above
+// a sequence number up to another one.
 func UndoNote(session string, since, until uint64) map[string]string {
 	return map[string]string{
 		noteSession: session, noteSince: strconv.FormatUint(since, 10), noteUntil: strconv.FormatUint(until, 10),
 	}
 }
 
-// undoNote is what the metadata of a commit says that it has taken back.
+// undoNote is the changes that a commit has taken back by its metadata.
 type undoNote struct {
 	session      string // "": of all
 	by           string // the session that did it, "": none
 	since, until uint64
 }
 
-// noteOf returns what a commit has taken back; nil: nothing that it says. An agent that writes such
-// a note by itself is not believed: what it has done could not be taken back then.
+// noteOf returns the changes that a commit has taken back; nil: it names none. A note that
+// an agent has written itself is not trusted: otherwise the agent's changes could not be
+// taken back.
 func noteOf(c *versionlog.Commit) *undoNote {
 	if memory.IsAgent(c.Actor, c.Session) {
 		return nil

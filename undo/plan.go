@@ -1,6 +1,7 @@
-// Package undo plans how a store, a directory or a memory becomes what it was, and how the changes
-// of one session are taken back while those of others stay. A plan is a list of steps, which
-// package session commits. It reads through packages memory and history. Read plan.go first.
+// Package undo plans how a store, a directory or a memory is restored to an earlier state,
+// and how the changes of one session are taken back while those of others stay. A plan is a
+// list of steps, which package session commits. It reads through packages memory and
+// history. Read plan.go first.
 package undo
 
 import (
@@ -56,22 +57,24 @@ func (s *Step) Path() string {
 	return s.Change.Path
 }
 
-// Plan returns the steps by which what is at the paths of want becomes that; nil is nothing. What
-// is at other paths stays. The path of a directory ends in a slash.
+// Plan returns the steps by which the paths of want get their targets; a nil target means that
+// nothing is at the path. Other paths stay as they are. The path of a directory ends in a slash.
 //
-// now is what is live: at the paths of want and at those above, below those of memories in want,
-// and, below each directory in want, at least one that stays, if one does.
+// now has the live memories and directories: at the paths of want and at those above, below
+// those of memories in want, and, below each directory in want, at least one that stays, if one
+// does.
 //
-// Each path stands in one step only, so that all steps may be one commit. They may also be
-// several, one after another, wherever they are cut.
+// Each path is in one step only, so that all steps may be one commit. They may also be several,
+// one after another, wherever they are cut.
 //
-// A memory that is to have another name, and the content that it has, is renamed, if nothing is in
-// its way meanwhile. Else it is removed here and made there: a commit changes a memory once.
-// Directories are not renamed. One goes when nothing is in it any more, and is made where
+// A memory that gets another name and keeps its content is renamed, if nothing is in its way
+// meanwhile. Otherwise it is removed here and made there: a commit changes a memory once.
+// Directories are not renamed. A directory is removed when it becomes empty, and is made where
 // nothing that stays implies it.
 //
-// blocked has the paths of want that cannot be had, since what is at another path is in their way
-// and stays: above a memory there is none, nor below. What was to move there stays where it is.
+// blocked has the paths of want that cannot be reached, each with another path that is in its
+// way and stays: no memory can be above or below another. A memory that would have moved there
+// stays where it is.
 func Plan(now map[string]*versionlog.Version, want map[string]*Target) (steps []Step, blocked map[string]string) {
 	p := &plan{now: now, want: maps.Clone(want), at: map[string]string{}, blocked: map[string]string{}}
 	for path, v := range now {
@@ -94,17 +97,18 @@ type plan struct {
 	now     map[string]*versionlog.Version
 	want    map[string]*Target // what changes
 	at      map[string]string  // by memory id: its path in now
-	after   []string           // the paths of what will be there, in order
+	after   []string           // the paths that will exist, in order
 	blocked map[string]string
 }
 
-// leaves reports whether what is at a path goes.
+// leaves reports whether the memory or directory at a path is removed.
 func (p *plan) leaves(path string) bool {
 	t, ok := p.want[path]
 	return ok && t == nil
 }
 
-// settle takes out of want what cannot be had, and the directories that go and come by themselves.
+// settle removes from want the paths that cannot be reached, and the directories that are
+// removed and made automatically.
 func (p *plan) settle() {
 	for path := range p.now {
 		if !p.leaves(path) {
@@ -133,7 +137,8 @@ func (p *plan) settle() {
 	}
 }
 
-// keepDirs takes those directories out of want that were to go and will have something in them.
+// keepDirs removes from want those directories whose target is nothing although something
+// will be in them.
 func (p *plan) keepDirs() {
 	for _, path := range slices.Backward(p.sorted()) {
 		if isDirPath(path) && p.leaves(path) && len(pathsBelow(p.after, path)) > 0 {
@@ -142,14 +147,15 @@ func (p *plan) keepDirs() {
 	}
 }
 
-// stays takes what was to go out of want.
+// stays removes a path from want whose target is nothing.
 func (p *plan) stays(path string) {
 	delete(p.want, path)
 	i, _ := slices.BinarySearch(p.after, path)
 	p.after = slices.Insert(p.after, i, path)
 }
 
-// block takes one path out of want that cannot be had, and reports whether there was one.
+// block removes one path from want that cannot be reached, and reports whether it found
+// one.
 func (p *plan) block() bool {
 	for _, path := range p.sorted() {
 		if p.want[path] == nil || p.now[path] != nil {
@@ -163,8 +169,9 @@ func (p *plan) block() bool {
 	return false
 }
 
-// blockBy takes a path out of want that something else is in the way of. What was to move there stays, and
-// is in the way of what was to take its place.
+// blockBy removes a path from want because something else is in its way. A memory that
+// would have moved there stays, and is in the way of a memory that would have taken its
+// place.
 func (p *plan) blockBy(path, other string) {
 	t := p.want[path]
 	p.blocked[path] = other
@@ -185,8 +192,8 @@ func (p *plan) blockBy(path, other string) {
 
 func (p *plan) sorted() []string { return slices.Sorted(maps.Keys(p.want)) }
 
-// steps returns the changes: what goes does so first, and what comes to places that have to be free
-// comes last.
+// steps returns the changes: removals come first, and changes that need a free place come
+// last.
 func (p *plan) steps() []Step {
 	sources := p.renames()
 	var before []string // what is there once all has gone that can go first
@@ -292,7 +299,7 @@ func pathsBelow(sorted []string, dir string) []string {
 	if found {
 		first++
 	}
-	end, _ := slices.BinarySearch(sorted, dir[:len(dir)-1]+"0") // what follows the slash
+	end, _ := slices.BinarySearch(sorted, dir[:len(dir)-1]+"0") // the part after the slash
 	return sorted[first:end]
 }
 
@@ -323,7 +330,7 @@ func allOverlapping(sorted []string, path string) (all []string) {
 	return all
 }
 
-// parentPath returns the path of what is above; "" above the first name.
+// parentPath returns the path of the parent; "" above the first name.
 func parentPath(path string) string {
 	path = strings.TrimSuffix(path, "/")
 	return path[:max(0, strings.LastIndexByte(path, '/'))]

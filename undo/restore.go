@@ -12,7 +12,8 @@ import (
 	"mneme/versionlog"
 )
 
-// Restoration is how what is at and below a path becomes what it was.
+// Restoration is the plan by which everything at and below a path returns to an earlier
+// state.
 type Restoration struct {
 	Seq   uint64 // the commit after which it was so
 	Tip   uint64 // the newest commit when the plan was made
@@ -20,24 +21,25 @@ type Restoration struct {
 	Left  []Left // what stays as it is, in the order of the paths
 }
 
-// Left is a path that does not become what it is to be.
+// Left is a path that does not get its target.
 type Left struct {
 	Path     string              // of an undo, the last one that is known; "" where all were erased
 	Head     *versionlog.Version // what is there; nil: nothing
-	InTheWay string              // the path of what is there, above or below, and stays; ""
+	InTheWay string              // the path of a memory or directory at, above or below it that stays; ""
 	Why      string              // any other reason; "" and no InTheWay: others have changed it meanwhile
 }
 
-// PlanRestore returns how what is at and below a path, "/" being the whole store, becomes what it
-// was right after the commit of a sequence number. What is at the paths of keep stays. Nothing is
-// changed. Memories come back with their ids if they were deleted; what lives outside of the path
-// by now stays there, and a new memory is made.
+// PlanRestore plans how everything at and below a path, "/" being the whole store, returns to
+// its state right after the commit of a sequence number. The paths of keep stay as they are.
+// PlanRestore changes nothing. Memories come back with their ids if they were deleted; a memory
+// that now lives outside of the path stays there, and a new memory is made.
 //
-// What cannot differ in a history by itself is left: the spelling of a name whose content is the
-// same, and whether a directory with something in it was made on purpose.
+// Two things are left as they are, since no commit can change them alone: the spelling of a
+// name whose content is the same, and whether a directory with something in it was made on
+// purpose.
 //
-// It holds what differs in memory, not the states. versionlog.ErrNotFound: there is no such
-// commit, or nothing is, or was, at the path.
+// It holds only the differences in memory, not the states. versionlog.ErrNotFound: no such
+// commit exists, or nothing is, or was, at the path.
 func PlanRestore(ctx context.Context, s *memory.Store, path string, seq uint64, keep map[string]bool) (*Restoration, error) {
 	tip, err := s.Tip(ctx)
 	if err != nil {
@@ -83,13 +85,13 @@ func PlanRestore(ctx context.Context, s *memory.Store, path string, seq uint64, 
 	return r, nil
 }
 
-// restoring is what Plan needs of two states.
+// restoring has the parts of two states that Plan needs.
 type restoring struct {
 	path    string
 	keep    map[string]bool
 	now     map[string]*versionlog.Version
 	want    map[string]*Target
-	live    map[string]bool // of the whole store: the ids of what is live; nil: not known
+	live    map[string]bool // of the whole store: the ids of live memories and directories; nil: not known
 	left    []Left
 	found   bool
 	pending []string // directories that differ, above where the walk is, of which nothing is known to stay in them
@@ -133,7 +135,7 @@ func (w *restoring) add(d history.Difference) {
 	}
 }
 
-// addAbove takes what is above the path, which may be in its way.
+// addAbove adds the memories and directories above the path, which may be in its way.
 func (w *restoring) addAbove(ctx context.Context, now versionlog.State) error {
 	for above := parentPath(w.path); above != ""; above = parentPath(above) {
 		v, err := now.Head(ctx, above)
@@ -148,16 +150,17 @@ func (w *restoring) addAbove(ctx context.Context, now versionlog.State) error {
 	return nil
 }
 
-// whyErased is why a restore leaves a path as it is that can never be what it was.
+// whyErased is why a restore leaves a path whose earlier state is erased.
 const whyErased = "what it was then was erased"
 
-// IsErased reports whether a path stays since what it would be again, or what led there, was erased.
+// IsErased reports whether a path stays since its target, or a version that leads there,
+// was erased.
 func (l *Left) IsErased() bool {
 	return l.Why == whyErased || l.Why == whyErasedBefore || l.Why == whyErasedMade
 }
 
-// leaveErased leaves what is there now and was not there then only because its version of that
-// time was erased.
+// leaveErased leaves memories that are there now and were missing at that time only because
+// their version of that time was erased.
 func leaveErased(ctx context.Context, s *memory.Store, w *restoring, seq uint64) error {
 	var at time.Time // of the commit
 	c, err := versionlog.CommitAt(ctx, s.Log(), s.Info().ID, seq)
@@ -192,9 +195,9 @@ func leaveErased(ctx context.Context, s *memory.Store, w *restoring, seq uint64)
 	return nil
 }
 
-// markDeleted finds out which of the memories and directories that come back were deleted. One
-// of a directory whose newest version was erased cannot come back: it is no directory that
-// anybody can tell any more, and a new one is made.
+// markDeleted finds out which of the memories and directories that come back were deleted.
+// A directory whose newest version was erased cannot come back, since it can no longer be
+// recognised as a directory, and a new one is made.
 func markDeleted(ctx context.Context, s *memory.Store, w *restoring) error {
 	for path, t := range w.want {
 		switch {

@@ -152,8 +152,8 @@ func TestPlanRestore(t *testing.T) {
 	}
 }
 
-// TestPlanRestoreBelow: of a directory only that becomes what it was, but for what something outside
-// is in the way of.
+// TestPlanRestoreBelow: a restore of a directory changes only that directory, and leaves
+// paths that something outside is in the way of.
 func TestPlanRestoreBelow(t *testing.T) {
 	split := func(all []string, dir string) (in, out []string) {
 		for _, line := range all {
@@ -182,7 +182,8 @@ func TestPlanRestoreBelow(t *testing.T) {
 		if plan.Left == nil && !cmp.Equal(wantIn, in) {
 			t.Fatalf("seed %d: %s restored to %d:\n%s", seed, dir, point, cmp.Diff(wantIn, in))
 		}
-		// What is above an emptied directory, or one that is not empty any more, is listed otherwise.
+		// The directories above an emptied directory, or above one that is no longer empty, are
+		// listed otherwise.
 		dirs := func(line string) bool { return strings.HasSuffix(line, "/") }
 		if diff := cmp.Diff(slices.DeleteFunc(wantOut, dirs), slices.DeleteFunc(out, dirs)); diff != "" {
 			t.Fatalf("seed %d: beside %s:\n%s", seed, dir, diff)

@@ -16,7 +16,7 @@ import (
 	"mneme/versionlog"
 )
 
-// Undo is how what one session did is taken back.
+// Undo is the plan by which the changes of one session are taken back.
 type Undo struct {
 	Session    string
 	Since, Tip uint64 // what it did above Since, in a history that went up to Tip
@@ -39,27 +39,27 @@ type Undo struct {
 	Restored []uint64
 }
 
-// UndoConflict is a memory that an undo leaves: what the session made of it, what is there, and what
-// was there before.
+// UndoConflict is a memory that an undo leaves: the session's version, the current one, and
+// the one before the session.
 type UndoConflict struct {
 	Path         string
 	Base, Theirs *versionlog.Version // what the session made, and what is there now; nil: no memory
-	Yours        []byte              // what is to be there without the session
+	Yours        []byte              // the content without the session
 	Why          string
 }
 
-// PlanUndo returns how what a session did to the store above a sequence number is taken back, while
-// what others have done since stays. Nothing is changed.
+// PlanUndo plans how the changes of a session to the store above a sequence number are taken back,
+// while the changes that others have made since stay. PlanUndo changes nothing.
 //
-// Each memory goes back to what it was before the session, run by run of its versions, the newest
-// first: its content, its name, whether it is there. Where others have written to it since, the lines
-// of both are brought together, with what the session made as the base (Merge). What does not come
-// together without doubt is a conflict.
+// Each memory returns to its state before the session, run by run of its versions, the newest
+// first: its content, its name, whether it exists. If others have written to it since, the lines
+// of both are merged, with the session's content as the base (Merge). Changes that cannot be
+// merged without doubt are a conflict.
 //
-// What an undo or a restore has taken back, and has not been taken back itself, is passed over; so
-// a second undo finds nothing to do, and the undo of an undo brings back what it took.
+// Changes that an undo or a restore has taken back are skipped, unless that was itself taken back.
+// So a second undo finds nothing to do, and the undo of an undo brings the changes back.
 //
-// *UnknownSessionError: nobody of that name has written.
+// *UnknownSessionError: no session of that name has written.
 func PlanUndo(ctx context.Context, s *memory.Store, session string, since uint64) (*Undo, error) {
 	tip, err := s.Tip(ctx)
 	if err != nil {
@@ -97,59 +97,21 @@ func PlanUndo(ctx context.Context, s *memory.Store, session string, since uint64
 	return u, nil
 }
 
-// lives returns what has become of each memory that the session has changed, by id.
+// lives returns the life of each memory that the session has changed, by id.
 func lives(ctx context.Context, s *memory.Store, u *Undo) (map[string]*life, error) {
-	lives := map[string]*life{}
-	first, known := uint64(0), false
-	for c, err := range s.CommitsBefore(ctx, u.Tip+1, versionlog.Filter{Session: u.Session}) {
-		if err != nil {
-			return nil, err
-		}
-		if known = true; c.Seq <= u.Since {
-			break
-		}
-		first = c.Seq
-		for i := range c.Versions {
-			lives[c.Versions[i].MemoryID] = &life{}
-		}
+	lives, first, err := changedBy(ctx, s, u)
+	if err != nil || len(lives) == 0 {
+		return nil, err
 	}
-	if !known || u.Session == "" {
-		return nil, unknownSession(ctx, s, u.Session)
-	}
-	if first == 0 {
-		return nil, nil
-	}
-	gone := map[string][]*life{} // by path: what was deleted there, and may be back
-	for c, err := range s.Commits(ctx, first-1) {
-		if err != nil {
-			return nil, err
-		}
-		if c.Seq > u.Tip {
-			break
-		}
-		note := noteOf(c)
-		for i := range c.Versions {
-			v := &c.Versions[i]
-			l := lives[v.MemoryID]
-			if l != nil {
-				l.add(v, note)
-			}
-			switch {
-			case l != nil && v.Op == versionlog.OpDeleted:
-				gone[v.Path] = append(gone[v.Path], l)
-			case note != nil && v.Op == versionlog.OpModified:
-				for _, other := range gone[v.Path] {
-					other.fill(c, note, v.Path, l)
-				}
-			}
-		}
+	if err := follow(ctx, s, lives, first, u.Tip); err != nil {
+		return nil, err
 	}
 	for id, l := range lives {
 		if len(l.versions) == 0 {
 			delete(lives, id)
 			continue
 		}
-		if l.versions[0].Session != u.Session { // what was there before matters to nobody
+		if l.versions[0].Session != u.Session { // the state before it does not matter
 			continue
 		}
 		parent, ok, err := history.Parent(ctx, s, l.versions[0])
@@ -163,6 +125,60 @@ func lives(ctx context.Context, s *memory.Store, u *Undo) (map[string]*life, err
 	return lives, nil
 }
 
+// changedBy returns an empty life for each memory that the session has changed, by id, and the number of
+// the session's first commit after u.Since.
+func changedBy(ctx context.Context, s *memory.Store, u *Undo) (lives map[string]*life, first uint64, err error) {
+	lives = map[string]*life{}
+	known := false
+	for c, err := range s.CommitsBefore(ctx, u.Tip+1, versionlog.Filter{Session: u.Session}) {
+		if err != nil {
+			return nil, 0, err
+		}
+		if known = true; c.Seq <= u.Since {
+			break
+		}
+		first = c.Seq
+		for i := range c.Versions {
+			lives[c.Versions[i].MemoryID] = &life{}
+		}
+	}
+	if !known || u.Session == "" {
+		return nil, 0, unknownSession(ctx, s, u.Session)
+	}
+	return lives, first, nil
+}
+
+// follow adds to the lives their versions in the commits from first to tip. A memory that was deleted also
+// gets the versions that an undo made at its path.
+func follow(ctx context.Context, s *memory.Store, lives map[string]*life, first, tip uint64) error {
+	deleted := map[string][]*life{} // by path
+	for c, err := range s.Commits(ctx, first-1) {
+		if err != nil {
+			return err
+		}
+		if c.Seq > tip {
+			break
+		}
+		note := noteOf(c)
+		for i := range c.Versions {
+			v := &c.Versions[i]
+			l := lives[v.MemoryID]
+			if l != nil {
+				l.add(v, note)
+			}
+			switch {
+			case l != nil && v.Op == versionlog.OpDeleted:
+				deleted[v.Path] = append(deleted[v.Path], l)
+			case note != nil && v.Op == versionlog.OpModified:
+				for _, other := range deleted[v.Path] {
+					other.fill(c, note, v.Path, l)
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // undoing is an Undo in the making.
 type undoing struct {
 	*Undo
@@ -174,7 +190,7 @@ type undoing struct {
 	none  map[string]bool // paths at which nothing is
 }
 
-// back is a memory that the session has changed, and what it is to be without that.
+// back is a memory that the session has changed, and its target without that.
 type back struct {
 	*life
 	to     *present // nil: nothing
@@ -192,7 +208,7 @@ func (b *back) moves() bool {
 	return head != nil && b.clash == nil && (b.to == nil || b.to.path != head.Path)
 }
 
-// add finds out what a memory is to be.
+// add finds the target of a memory.
 func (p *undoing) add(ctx context.Context, l *life) error {
 	runs, by := l.runs(p.Session, p.Since)
 	for _, note := range by {
@@ -205,7 +221,7 @@ func (p *undoing) add(ctx context.Context, l *life) error {
 	}
 	head := l.head()
 	if head != nil && head.Redacted() {
-		return nil // nobody knows its path
+		return nil // its path is not known
 	}
 	to, clash, err := undo(head, runs, func(side *present) ([]byte, error) { return p.text(ctx, side) })
 	switch {
@@ -242,32 +258,15 @@ func (p *undoing) text(ctx context.Context, side *present) ([]byte, error) {
 	return p.s.Content(ctx, *side.source)
 }
 
-// arrange decides what is to be at each path: memories that stay where they are first, then those
-// that want another place. When one turns out to have to stay where it is, all is decided anew.
+// arrange decides the target of each path: first for memories that stay where they are,
+// then for those that move. If one of these must stay after all, all paths are decided
+// again.
 func (p *undoing) arrange(ctx context.Context) error {
 	for again := true; again; {
-		p.want = map[string]*Target{}
-		for _, b := range p.backs {
-			b.merged = false
-			switch {
-			case b.clash != nil || b.stuck:
-			case b.moves():
-				p.want[b.head().Path] = nil
-			case b.head() != nil:
-				p.want[b.to.path] = b.to.target(b.newest())
-			}
-		}
-		again = false
-		for _, b := range p.backs {
-			if b.clash != nil || b.stuck || b.to == nil || b.head() != nil && !b.moves() {
-				continue
-			}
-			if err := p.place(ctx, b); err != nil {
-				return err
-			}
-			if again = b.stuck && b.head() != nil; again {
-				break
-			}
+		p.wantStaying()
+		var err error
+		if again, err = p.placeMoving(ctx); err != nil {
+			return err
 		}
 	}
 	for _, b := range p.backs {
@@ -278,6 +277,39 @@ func (p *undoing) arrange(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// wantStaying starts the decision: memories that stay at their paths get their targets, and the paths that
+// other memories leave get none.
+func (p *undoing) wantStaying() {
+	p.want = map[string]*Target{}
+	for _, b := range p.backs {
+		b.merged = false
+		switch {
+		case b.clash != nil || b.stuck:
+		case b.moves():
+			p.want[b.head().Path] = nil
+		case b.head() != nil:
+			p.want[b.to.path] = b.to.target(b.newest())
+		}
+	}
+}
+
+// placeMoving places the memories that need another path. It stops and returns again if one of them must
+// stay where it is.
+func (p *undoing) placeMoving(ctx context.Context) (again bool, err error) {
+	for _, b := range p.backs {
+		if b.clash != nil || b.stuck || b.to == nil || b.head() != nil && !b.moves() {
+			continue
+		}
+		if err := p.place(ctx, b); err != nil {
+			return false, err
+		}
+		if b.stuck && b.head() != nil {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // place gives a memory the path that it is to have, if nothing else stays there.
@@ -291,7 +323,7 @@ func (p *undoing) place(ctx context.Context, b *back) error {
 	leaves, same := changes && t == nil, there != nil && (there.IsDir() || there.Digest == b.to.digest)
 	switch {
 	case there == nil && !changes:
-	case leaves && same && b.head() == nil && p.at[path].to == nil: // the session has made it anew, as it was
+	case leaves && same && b.head() == nil && p.at[path].to == nil: // the session has made it again, as it was
 		b.stuck = true
 		delete(p.want, path)
 		return nil
@@ -337,7 +369,8 @@ func (p *undoing) placeOver(ctx context.Context, b, other *back) error {
 	return nil
 }
 
-// inTheWay leaves a memory that cannot have a path. What is nowhere then becomes a conflict.
+// inTheWay leaves a memory that cannot have a path. A memory that has no path then becomes
+// a conflict.
 func (p *undoing) inTheWay(ctx context.Context, b *back, path, other string) error {
 	if b.stuck = true; b.head() != nil || isDirPath(path) {
 		p.Left = append(p.Left, Left{Path: path, InTheWay: other})
@@ -373,7 +406,7 @@ func (p *undoing) conflict(ctx context.Context, b *back) error {
 	return nil
 }
 
-// head returns what is live at a path, which the plan knows then; nil: nothing.
+// head returns the live version at a path, which the plan knows then; nil: none.
 func (p *undoing) head(ctx context.Context, path string) (*versionlog.Version, error) {
 	if v := p.now[path]; v != nil || p.none[path] {
 		return v, nil
@@ -390,7 +423,8 @@ func (p *undoing) head(ctx context.Context, path string) (*versionlog.Version, e
 	return &v, nil
 }
 
-// lookAround finds what is above and below what is to be, and in directories that are to go.
+// lookAround finds everything above and below the targets, and in directories that will be
+// removed.
 func (p *undoing) lookAround(ctx context.Context) error {
 	for _, path := range slices.Sorted(maps.Keys(p.want)) {
 		isGone := p.want[path] == nil
@@ -417,7 +451,7 @@ func (p *undoing) lookAround(ctx context.Context) error {
 	return nil
 }
 
-// block leaves what Plan cannot place.
+// block leaves memories that Plan cannot place.
 func (p *undoing) block(ctx context.Context, path, other string) error {
 	for _, b := range p.backs {
 		if b.to != nil && b.to.path == path && b.newest().MemoryID == p.want[path].MemoryID {

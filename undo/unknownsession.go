@@ -26,7 +26,7 @@ const (
 	maxRecentCommits = 2000
 )
 
-// Error names the sessions that there are.
+// Error names the existing sessions.
 func (e *UnknownSessionError) Error() string {
 	text := fmt.Sprintf("%s: session %s: %v", e.Store, quote.Name(e.Session), versionlog.ErrNotFound)
 	if len(e.Recent) == 0 {

@@ -70,8 +70,8 @@ func (r *replay) commit(c *versionlog.Commit) (wrong []string) {
 // live reports whether v is the head of its path.
 func (r *replay) live(v versionlog.Version) bool { return r.heads[v.Path].ID == v.ID }
 
-// compare says where heads differ from what the records imply, but for the
-// paths to skip and for what a commit that could not be read may explain.
+// compare reports where heads differ from those that the records imply, except for the
+// paths to skip and for differences that a commit which could not be read may explain.
 func (r *replay) compare(found map[string]versionlog.Version, skip map[string]bool) []Problem {
 	var problems []Problem
 	differs := func(path, what string) {

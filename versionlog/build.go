@@ -214,7 +214,7 @@ func (b *builder) identify(v *Version, memoryID string) error {
 		v.MemoryID = memoryID
 		return nil
 	}
-	known := newest != nil && !newest.Redacted() || !b.adopts // of what kind the memory is
+	known := newest != nil && !newest.Redacted() || !b.adopts // whether it is a memory or a directory
 	if newest == nil || newest.Live() || known && newest.IsDir() != v.IsDir() || b.revived[memoryID] {
 		return fmt.Errorf("%w: %s: %s is not the id of something of this kind that was deleted from this store", ErrInvalid, v.Path, memoryID)
 	}
@@ -224,7 +224,8 @@ func (b *builder) identify(v *Version, memoryID string) error {
 }
 
 // onlyRemoves reports whether the versions of a commit do nothing but remove, and keep
-// directories that it empties. What was erased may have been in any directory, or any.
+// directories that it empties. An erased version may have been in any directory, and at any
+// path.
 func onlyRemoves(versions []Version) bool {
 	emptied := map[string]bool{}
 	removes, somewhere := false, false
@@ -328,9 +329,9 @@ func dirOf(path string) string {
 	return path[:strings.LastIndexByte(strings.TrimSuffix(path, "/"), '/')+1]
 }
 
-// directoriesInTheWay returns the conflicts of changes that want a directory to be
-// absent which memories imply: one that is made, and one that another is renamed to. It
-// also notes which directories that are to be made are there already and stay.
+// directoriesInTheWay returns the conflicts of changes that expect a directory to be absent
+// although memories imply it: a directory that is made, and the target of a rename. It also
+// notes which directories to make exist already and stay.
 func (b *builder) directoriesInTheWay(changes []Change) ([]Conflict, error) {
 	var conflicts []Conflict
 	freed := map[string]bool{}

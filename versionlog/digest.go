@@ -62,7 +62,7 @@ func (c *Commit) verifyAdditions() error {
 	return nil
 }
 
-// verifyErased checks that nothing is left of what a redaction erases.
+// verifyErased checks that a version has none of the fields that a redaction erases.
 func (c *Commit) verifyErased(i int) error {
 	v := &c.Versions[i]
 	if v.From != "" || v.Spelling != "" || v.Size != 0 || !v.Digest.IsZero() || c.Seals[i].Salt != (Salt{}) {

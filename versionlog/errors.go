@@ -13,9 +13,9 @@ var (
 	ErrNotFound = errkind.New(errkind.NotFound, "not found")
 	// ErrExists says that a store's id or slug is taken.
 	ErrExists = errkind.New(errkind.Exists, "exists already")
-	// ErrConflict is what every *ConflictError is, under errors.Is.
+	// ErrConflict matches every *ConflictError, under errors.Is.
 	ErrConflict = errkind.New(errkind.Conflict, "conflict")
-	// ErrOverlap is what every *OverlapError is, under errors.Is.
+	// ErrOverlap matches every *OverlapError, under errors.Is.
 	ErrOverlap = errkind.New(errkind.Overlap, "path overlaps another memory's path")
 	// ErrArchived says that the store takes removals only.
 	ErrArchived = errkind.New(errkind.Archived, "archived; it can only be read, and removed from")
@@ -36,15 +36,15 @@ var (
 	ErrRewritten = errkind.New(errkind.Rewritten, "acknowledged history is missing")
 	// ErrCorrupt says that the log's own data does not agree with itself.
 	ErrCorrupt = errkind.New(errkind.Corrupt, "log is corrupt")
-	// ErrUntried says, beside what else an error of Commit is, that the proposal was fresh and
-	// was not looked at, so that no commit of its key is in the history.
+	// ErrUntried says, in addition to another error of Commit, that the proposal was fresh and
+	// was not tried, so that no commit of its key is in the history.
 	ErrUntried = errors.New("not committed")
 )
 
 // untriedError is an error that is ErrUntried, too.
 type untriedError struct{ error }
 
-// Untried returns an error that is ErrUntried besides what err is.
+// Untried returns an error that is both ErrUntried and err.
 func Untried(err error) error { return untriedError{err} }
 
 // Unwrap returns the error itself.
@@ -53,14 +53,14 @@ func (e untriedError) Unwrap() error { return e.error }
 // Is makes it an ErrUntried.
 func (e untriedError) Is(target error) bool { return target == ErrUntried }
 
-// ConflictError says which expectations did not hold, and what is there.
+// ConflictError says which expectations did not hold, and has the current heads.
 type ConflictError struct {
 	StoreID   string     `json:"store_id"`
 	Conflicts []Conflict `json:"conflicts"` // at least one
 }
 
-// ConflictAt returns what is at a path instead of what a commit expected there, by the
-// error with which it has ended: nil is no memory, and false another error.
+// ConflictAt returns the head at a path for which the expectation of a commit did not hold,
+// from the commit's error. A nil head is no memory; false is another error.
 func ConflictAt(err error, path string) (head *Version, ok bool) {
 	var lost *ConflictError
 	if !errors.As(err, &lost) {

@@ -10,7 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// The names of fields of events. Those of what an update changes are in settings.
+// The names of fields of events. Those of the settings that an update changes are in
+// settings.
 const (
 	fieldContent     = "content"
 	fieldCreatedAt   = "created_at"
@@ -220,8 +221,8 @@ func (e *Event) clone() *Event {
 	return &Event{Kind: e.Kind, Fields: maps.Clone(e.Fields)}
 }
 
-// After returns what the store is once c is in. Imported says that another log made c:
-// whoever was promoted then, it was not this copy of the store.
+// After returns the store as it is once c is in the history. Imported says that another log
+// made c: if c promoted a copy, it was not this copy of the store.
 func (s Store) After(c *Commit, imported bool) Store {
 	if c.Event == nil {
 		return s
@@ -254,7 +255,8 @@ func (s Store) After(c *Commit, imported bool) Store {
 	return s
 }
 
-// Told is what the commits of a history say of its store; zero before the first.
+// Told is the state of a store as the commits of its history record it; zero before the
+// first.
 type Told struct {
 	store   Store
 	commits uint64

@@ -7,7 +7,7 @@ import (
 	"mneme/errkind"
 )
 
-// ErrGuarded is what every *GuardError is, under errors.Is.
+// ErrGuarded matches every *GuardError, under errors.Is.
 var ErrGuarded = errkind.New(errkind.Policy, "held back by the store's guard")
 
 // GuardedSize is the least size in bytes of a memory that Guard.ShrinkPercent protects.

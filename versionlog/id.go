@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The prefixes of ids. What follows is 26 characters of Crockford's base32 in
-// lower case, 128 bits, whose byte order is the order of their values.
+// The prefixes of ids. A prefix is followed by 26 characters of Crockford's base32 in lower
+// case, 128 bits, whose byte order is the order of their values.
 const (
 	storePrefix   = "memstore_"
 	memoryPrefix  = "mem_"

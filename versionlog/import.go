@@ -10,12 +10,13 @@ import (
 // Import appends commits that were made elsewhere to the history of a store, as they
 // are: numbers, ids, times, keys, salts and digests stay. The commits are those of one
 // history, in order. One that the store has already is passed over, for one read, so an
-// import that failed can be repeated; it is best begun behind the tip. Several may
-// import the same history at once.
+// import that failed can be repeated; it is best started after the tip. Several may import
+// the same history at once.
 //
 // Every commit is held against the state that it is to follow, as Build does with a
-// proposal; quotas do not bound it. An archived store takes what was made before it was
-// archived, and what is made of archived ones. The caller stores the contents before.
+// proposal; quotas do not bound it. An archived store accepts commits that were made before
+// it was archived, and those that archived stores allow. The caller stores the contents
+// before.
 //
 // Errors: ErrRewritten when the store has another commit of that number, ErrInvalid when
 // a commit does not follow or does not verify, ErrArchived when it was made after the store
@@ -150,48 +151,65 @@ func (b *builder) adopt(store Store, tip Tip, p *Proposal) (*Commit, error) {
 	if err := b.judge(store.ID, p.Changes); err != nil {
 		return nil, err
 	}
-	switch {
-	case c.StoreID != store.ID:
-		return nil, fmt.Errorf("%w: it is of store %q", ErrInvalid, c.StoreID)
-	case c.Seq != tip.Seq+1 || c.Prev != tip.Digest:
-		return nil, fmt.Errorf("%w: it does not follow commit %d, %.12s", ErrInvalid, tip.Seq, tip.Digest)
-	case c.Epoch < store.Epoch:
-		return nil, fmt.Errorf("%w: commit %d is of epoch %d, and the store is in epoch %d", ErrFenced, c.Seq, c.Epoch, store.Epoch)
-	case tip.Seq > 0 && c.IsEvent(EventCreated):
-		return nil, errCreatedLate
-	case c.Epoch == store.Epoch && c.IsEvent(EventPromoted):
-		return nil, fmt.Errorf("%w: it promotes a store to epoch %d, which it is in", ErrInvalid, c.Epoch)
-	case c.Epoch > store.Epoch && !c.IsEvent(EventPromoted):
-		return nil, fmt.Errorf("%w: it is of epoch %d, which nothing before it begins", ErrInvalid, c.Epoch)
-	case c.Time.Before(tip.Time):
-		return nil, fmt.Errorf("%w: it is of %v, and the one before of %v", ErrInvalid, c.Time, tip.Time)
-	case c.Time.After(store.ArchivedAt) && !store.ArchivedAt.IsZero() && !c.mayFollowArchived():
-		return nil, ErrArchived
+	if err := c.mayFollow(store, tip); err != nil {
+		return nil, err
 	}
 	if err := c.checkVersionIDs(); err != nil {
 		return nil, err
 	}
+	if err := b.checkVersions(c); err != nil {
+		return nil, err
+	}
+	adopted := *c
+	return &adopted, nil
+}
+
+// mayFollow makes sure that a finished commit can be the next one of a store after its tip.
+func (c *Commit) mayFollow(store Store, tip Tip) error {
+	switch {
+	case c.StoreID != store.ID:
+		return fmt.Errorf("%w: it is of store %q", ErrInvalid, c.StoreID)
+	case c.Seq != tip.Seq+1 || c.Prev != tip.Digest:
+		return fmt.Errorf("%w: it does not follow commit %d, %.12s", ErrInvalid, tip.Seq, tip.Digest)
+	case c.Epoch < store.Epoch:
+		return fmt.Errorf("%w: commit %d is of epoch %d, and the store is in epoch %d", ErrFenced, c.Seq, c.Epoch, store.Epoch)
+	case tip.Seq > 0 && c.IsEvent(EventCreated):
+		return errCreatedLate
+	case c.Epoch == store.Epoch && c.IsEvent(EventPromoted):
+		return fmt.Errorf("%w: it promotes a store to epoch %d, which it is in", ErrInvalid, c.Epoch)
+	case c.Epoch > store.Epoch && !c.IsEvent(EventPromoted):
+		return fmt.Errorf("%w: it is of epoch %d, which nothing before it begins", ErrInvalid, c.Epoch)
+	case c.Time.Before(tip.Time):
+		return fmt.Errorf("%w: it is of %v, and the one before of %v", ErrInvalid, c.Time, tip.Time)
+	case c.Time.After(store.ArchivedAt) && !store.ArchivedAt.IsZero() && !c.mayFollowArchived():
+		return ErrArchived
+	}
+	return nil
+}
+
+// checkVersions makes sure that the versions of a finished commit are the ones that its changes make.
+// It passes over redacted versions, see passOver.
+func (b *builder) checkVersions(c *Commit) error {
 	made := b.versions
 	for i := range c.Versions {
-		if c.Versions[i].Redacted() { // see passOver
+		if c.Versions[i].Redacted() {
 			continue
 		}
 		if len(made) == 0 {
-			return nil, fmt.Errorf("%w: %d of its %d versions change something", ErrInvalid, len(b.versions), len(c.Versions))
+			return fmt.Errorf("%w: %d of its %d versions change something", ErrInvalid, len(b.versions), len(c.Versions))
 		}
 		want := made[0]
 		made = made[1:]
 		want.ID = c.Versions[i].ID
 		want.Seq, want.Actor, want.Session, want.Time, want.Message = c.Seq, c.Actor, c.Session, c.Time, c.Message
 		if c.Versions[i] != want {
-			return nil, fmt.Errorf("%w: version %s does not follow from the one before", ErrInvalid, want.ID)
+			return fmt.Errorf("%w: version %s does not follow from the one before", ErrInvalid, want.ID)
 		}
 	}
 	if len(made) > 0 {
-		return nil, fmt.Errorf("%w: %d of its %d versions change something", ErrInvalid, len(b.versions), len(c.Versions))
+		return fmt.Errorf("%w: %d of its %d versions change something", ErrInvalid, len(b.versions), len(c.Versions))
 	}
-	adopted := *c
-	return &adopted, nil
+	return nil
 }
 
 // checkVersionIDs makes sure that the id of each version tells where it is.

@@ -167,7 +167,7 @@ func TestAdoptRefusesEvents(t *testing.T) {
 	}
 }
 
-// TestEpochsEnd: a promotion does not begin the count of epochs anew.
+// TestEpochsEnd: a promotion does not restart the count of epochs.
 func TestEpochsEnd(t *testing.T) {
 	_, err := Build(mapView{}, Store{ID: "memstore_1", Epoch: maxEpoch}, Tip{}, &Proposal{Key: NewKey(), Event: StorePromoted()}, time.Now())
 	if !errors.Is(err, ErrInvalid) {

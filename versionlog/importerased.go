@@ -5,10 +5,10 @@ import (
 	"iter"
 )
 
-// An erased version says of which memory it is, which version it replaced and what it did,
-// but not where. So a memory is nowhere from such a version on, up to its next one that is
-// whole: that one says where the memory was. What is seen of the state is always a part of
-// what was there, so nothing is in the way that was not when the commit was made.
+// An erased version has its memory, the version that it replaced and its operation, but not
+// its path. So a memory has no path from such a version on, up to its next version that is
+// whole, which has the path. The visible state is always a part of the real state, so
+// nothing is in the way that was not in the way when the commit was made.
 
 // partView is a View in which some paths are free, and at some are memories that were hidden.
 type partView struct {

@@ -1,8 +1,8 @@
 // Package versionlog is the contract of mneme's version logs: for every memory
 // store one dense, ordered history of commits, and the heads that follow from
 // it. Backends live below this package (memlog, sqlitelog, later dynamolog)
-// and pass the suite in logtest. What a commit means is decided in one place,
-// Build, which every backend calls inside its transaction.
+// and pass the suite in logtest. The meaning of a commit is decided in one place, Build,
+// which every backend calls inside its transaction.
 package versionlog
 
 import (
@@ -56,22 +56,21 @@ type Log interface {
 	// DeleteStore removes a store with its whole history. ErrNotFound.
 	DeleteStore(ctx context.Context, id string) error
 
-	// Commit appends what p proposes, or nothing at all. An event takes effect on the
-	// store with it: Store returns what Store.After says, a new quota bounds every commit
-	// whose call begins after the return, and an archived store refuses commits other
-	// than removals at once, for ever.
+	// Commit appends the changes that p proposes, or nothing at all. An event takes effect on the
+	// store with it: Store returns the result of Store.After, a new quota bounds every commit whose
+	// call begins after the return, and an archived store refuses commits other than removals at
+	// once and permanently.
 	//
-	// A redaction (StoreRedacted) erases what the log has of the versions that it names, in
-	// the same step: their paths, digests, sizes and salts, wherever they stand, and the
-	// contents that the log keeps (see Capabilities) and that no other version has. From
-	// then on they are read as Version.Redacted says: Version, History and Newest tell of
-	// them, and Commits and CommitsBefore have them in their commits, but no path has them,
-	// so PathHistory and Last leave them out; and a memory is nowhere in the past from such
-	// a version on up to its next one that is whole. Totals no longer count their bytes. A
-	// version that is the head of a memory that is there is refused: ErrLiveHead. Versions
-	// that are erased already are passed over. An archived store takes redactions. What the
-	// store's rule lets go of (RetentionApplied) is erased in the same way; whether the rule
-	// lets go of it, the caller has judged.
+	// A redaction (StoreRedacted) erases the log's data of the versions that it names, in the same
+	// step: their paths, digests, sizes and salts, wherever they stand, and the contents that the
+	// log keeps (see Capabilities) and that no other version has. From then on they are read as
+	// Version.Redacted says: Version, History and Newest return them, and Commits and CommitsBefore
+	// have them in their commits. No path has them, so PathHistory and Last leave them out. In the
+	// past a memory has no path from such a version on up to its next one that is whole. Totals no
+	// longer count their bytes. The head of a live memory is refused: ErrLiveHead. Versions that are
+	// erased already are skipped. An archived store accepts redactions. Versions that the store's
+	// rule lets go of (RetentionApplied) are erased in the same way; the caller decides whether the
+	// rule lets go of them.
 	//
 	// It returns the commit. A proposal whose every change is already the case (see
 	// Change), or whose event would change nothing, returns a Commit for which Changes
@@ -111,12 +110,12 @@ type Log interface {
 	// during the walk may be seen in part.
 	Heads(ctx context.Context, storeID, prefix, after string) iter.Seq2[Version, error]
 
-	// Children yields what lies directly in a directory ("/" is the root, else no slash
-	// at the end): the live version of each memory in it, and for each directory in it
-	// its own live version or that of something below it; all in byte order of the paths
-	// of what it yields. If dir is the path of a memory, or of nothing, it yields nothing.
-	// It costs a remote log about one request per subdirectory or page, not one per
-	// memory. A commit made during the walk may be seen in part.
+	// Children yields the direct children of a directory ("/" is the root, else no slash at the
+	// end): the live version of each memory in it, and for each directory in it its own live
+	// version or that of something below it; all in byte order of the yielded paths. If dir is
+	// the path of a memory, or of nothing, it yields nothing. It costs a remote log about one
+	// request per subdirectory or page, not one per memory. A commit made during the walk may
+	// be seen in part.
 	Children(ctx context.Context, storeID, dir string) iter.Seq2[Version, error]
 
 	// Version returns a version of a store by its id. ErrNotFound.
@@ -212,8 +211,9 @@ func (t Tip) After(c *Commit) Tip {
 // ahead of a clock than that was written by a wrong one, or is judged by one.
 const MaxSkew = 10 * time.Minute
 
-// UsedAt is what the store has used of its quota at a time. Of a history that is ahead of it
-// by more than MaxSkew nobody knows which versions are of the last hour: none.
+// UsedAt is how much of its quota the store has used at a time. If the history is ahead of
+// that time by more than MaxSkew, it is not known which versions are of the last hour, and
+// none are counted.
 func (t Tip) UsedAt(now time.Time) Usage {
 	if ahead := t.Time.Sub(now); ahead > 0 && ahead <= MaxSkew {
 		now = t.Time
@@ -233,8 +233,9 @@ type Survey struct {
 	Elsewhere                             []Digest // contents of versions that the log does not keep itself
 }
 
-// Capabilities are what a log can do besides. A field that is zero is something that it
-// cannot. A log that wraps another has those of that one, but for what it does otherwise.
+// Capabilities are the optional abilities of a log. A field that is zero is an ability that
+// it lacks. A log that wraps another has the capabilities of that one, except those that it
+// changes.
 type Capabilities struct {
 	// MaxContent is how many bytes a Change may carry as its Content; 0: none may. Such
 	// a log keeps blobs itself, so that a commit and the bytes it needs become durable in
@@ -255,18 +256,19 @@ type Capabilities struct {
 	// neither for I/O nor for other calls.
 	KnownTip func(storeID string) (tip Tip, known bool)
 
-	// Purge finishes what redactions of a store have left to do, such as copies that
-	// somebody is still reading, and says of each place what has become of it. It may be
-	// called at any time, costs little when nothing is left, and may be repeated. An error
-	// says that it could not look. Nil: the log takes no redactions.
+	// Purge finishes the work that redactions of a store have left, such as erasing copies that
+	// another process is still reading, and reports the outcome for each place. It may be
+	// called at any time, costs little when nothing is left, and may be repeated. An error says
+	// that it could not look. Nil: the log supports no redactions.
 	//
-	// Versions are those that the caller means to be gone. Where others than its caller could
-	// have a process destroy more than they may themselves, a log purges only these,
-	// and tells of what else events have erased as places where something is left.
+	// Versions are those that the caller wants to be erased. In some logs another process could
+	// make the caller destroy more than that process may destroy itself. Such a log purges only
+	// these versions, and reports other versions that events have erased as places where
+	// something is left.
 	Purge func(ctx context.Context, storeID string, versions []string) ([]Purged, error)
 
 	// Unpurged returns the sequence numbers of the events that a Purge has not finished, whose
-	// versions are to be named to it. Nil: it finishes all by itself.
+	// versions the caller must name to it. Nil: it finishes all events without names.
 	Unpurged func(ctx context.Context, storeID string) ([]uint64, error)
 
 	// Fits returns the error that Commit has for a proposal whatever the store holds: ErrTooLarge,
@@ -278,9 +280,9 @@ type Capabilities struct {
 	// of that id would meet. Nil: a deletion leaves nothing.
 	Left func(ctx context.Context, storeID string) error
 
-	// NewestContent is Newest together with the content of the version, verified, in one read. Nil
-	// stands for a content that the version does not have, or that is to be read where the
-	// backend says: it is not there, damaged, or kept elsewhere. The caller may keep it.
+	// NewestContent is Newest together with the content of the version, verified, in one read.
+	// Nil stands for a content that the version does not have, or that must be read where the
+	// backend says: it is missing, damaged, or kept elsewhere. The caller may keep it.
 	NewestContent func(ctx context.Context, storeID, memoryID string) (Version, []byte, error)
 
 	// Clock returns the time by the clock that all who write to the log have in common, and how

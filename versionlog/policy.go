@@ -7,7 +7,7 @@ import (
 	"mneme/internal/plural"
 )
 
-// Policy is what a store asks of its writers, and how long it keeps versions that are no
+// Policy is a store's rules for its writers, and how long it keeps versions that are not
 // heads. The zero Policy asks nothing and keeps everything. A log keeps it; package memory
 // obeys it.
 type Policy struct {
@@ -29,8 +29,8 @@ type Guard struct {
 	DeletesPerMinute int64 `json:"deletes_per_minute,omitempty"`
 }
 
-// Retention bounds how long versions are kept that are no head of what is there: one is let
-// go when all bounds are passed that are set. A field that is zero bounds nothing.
+// Retention bounds how long versions are kept that are not the head of a live memory: one
+// is let go when all bounds that are set are passed. A field that is zero sets no bound.
 type Retention struct {
 	// KeepDays is how many days a version is kept after another one has replaced it, and a
 	// deletion after it was made.
@@ -39,7 +39,7 @@ type Retention struct {
 	KeepVersions int64 `json:"keep_versions,omitempty"`
 }
 
-// String returns what is kept, in words.
+// String describes the kept versions in words.
 func (r Retention) String() string {
 	var kept []string
 	if r.KeepVersions > 0 {

@@ -7,7 +7,7 @@ import (
 	"mneme/errkind"
 )
 
-// ErrQuota is what every *QuotaError is, under errors.Is.
+// ErrQuota matches every *QuotaError, under errors.Is.
 var ErrQuota = errkind.New(errkind.OverQuota, "quota is used up")
 
 // Quota bounds what a session adds to the history of a store, or all sessions
@@ -66,7 +66,7 @@ const (
 // QuotaError says which bound of a quota a commit would pass.
 type QuotaError struct {
 	Whose             string // WhoseSession or WhoseStore
-	What              string // the plural of what is bounded
+	What              string // the bounded things, in the plural
 	Used, More, Limit int64
 }
 
@@ -94,7 +94,7 @@ func (q *Quota) CheckStore(tip Tip, now time.Time, more Usage) error {
 
 // Disputed is a quota for a writer whose own clock says another hour than that of the log.
 // Neither is known to be right, so the writer may have one hour's versions more: a wrong
-// clock neither keeps anybody from writing, nor lets anybody write without bound.
+// clock neither keeps a writer from writing, nor lets one write without bound.
 func (q Quota) Disputed(log, own time.Time) Quota {
 	if hourOf(log) != hourOf(own) {
 		q.PerHour *= 2

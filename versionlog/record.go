@@ -49,9 +49,9 @@ type recordVersion struct {
 // JSON that is enough to rebuild every index from.
 func EncodeRecord(c *Commit) ([]byte, error) { return json.Marshal(recordOf(c)) }
 
-// HasRecord reports whether data is the record of c, byte for byte. DecodeRecord passes
-// over what it does not know, and takes other spellings of what it does; no digest covers
-// those.
+// HasRecord reports whether data is the record of c, byte for byte. DecodeRecord skips
+// members that it does not know, and accepts other spellings of those that it knows; no
+// digest covers these differences.
 func (c *Commit) HasRecord(data []byte) bool {
 	want, err := EncodeRecord(c)
 	return err == nil && bytes.Equal(want, data)

@@ -114,8 +114,8 @@ func TestRecordGolden(t *testing.T) {
 	}
 }
 
-// TestRecordDamage changes every byte of a record in several ways. What still
-// decodes must be the same commit: the spelling of JSON has some freedom.
+// TestRecordDamage changes every byte of a record in several ways. A changed record that
+// still decodes must be the same commit: the spelling of JSON has some freedom.
 func TestRecordDamage(t *testing.T) {
 	for name, want := range goldenCommits() {
 		record := golden(t, name)

@@ -10,8 +10,8 @@ import (
 	"mneme/errkind"
 )
 
-// ErrLiveHead says that a redaction, or what a rule lets go of, names the head of a memory, or of a directory, that is
-// there. It has to be replaced or removed first.
+// ErrLiveHead says that a redaction, or an erasure by a rule, names the head of a live
+// memory or directory. It must be replaced or removed first.
 var ErrLiveHead = errkind.New(errkind.Invalid, "it is the current version; write or remove it first")
 
 // ErrNoRedaction says that a log erases no versions.
@@ -37,7 +37,7 @@ type VersionView interface {
 	Version(id string) (*Version, error)
 }
 
-// Purged is one place that a redaction has to do with, and what has become of it there.
+// Purged is one place that a redaction concerns, and the outcome there.
 type Purged struct {
 	Place string    // for people: "log.db", "the file of a content"
 	At    time.Time // when nothing of it was there any more; zero while something is
@@ -136,8 +136,8 @@ func memoriesOf(op Op) int {
 	return 0
 }
 
-// miscounted is how many memories too many the versions count as that the event has
-// erased: nobody can tell any more which of them were directories.
+// miscounted is by how many memories the versions that the event has erased are
+// overcounted: it is no longer known which of them were directories.
 func (e *Event) miscounted() int64 {
 	if !e.erases() {
 		return 0

@@ -26,8 +26,8 @@ func NewRehearsal(s Store) *Rehearsal {
 	return &Rehearsal{store: s, newest: map[string]*Version{}, erased: map[string]*Version{}}
 }
 
-// Before returns s, as its history has left it, as it was before first, the first commit of
-// that; of what no commit tells, it is as it is now.
+// Before returns the store as it was before first, the first commit of its history, where s
+// is its state after that history. Fields that no commit records are as they are now.
 func (s Store) Before(first *Commit) Store {
 	if first.IsEvent(EventCreated) {
 		s = Store{ID: s.ID, Slug: s.Slug, Name: s.Name, Limits: s.Limits, CreatedAt: s.CreatedAt}
@@ -39,7 +39,7 @@ func (s Store) Before(first *Commit) Store {
 	return s.Clone()
 }
 
-// Store is what the commits have made of the store.
+// Store is the store as the commits have made it.
 func (r *Rehearsal) Store() Store { return r.store.Clone() }
 
 // Tip is the end of the history so far.
@@ -133,7 +133,7 @@ func (r *Rehearsal) set(path string, head *Version) {
 	}
 }
 
-// place is what lives at a name, and below it.
+// place is the memory or directory at a name, and everything below it.
 type place struct {
 	memory, dir *Version // nil: none
 	names       map[string]*place

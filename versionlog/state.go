@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// State is what a store held right after one commit: the past as it was, which never
-// changes. Methods mean what those of Log do, may be called at once from many
+// State is the content of a store right after one commit: the past as it was, which never
+// changes. Methods have the meaning of those of Log, may be called at once from many
 // goroutines, and work as long as the log is open.
 type State interface {
 	// Head returns the version that lived at a path. ErrNotFound.
@@ -164,7 +164,8 @@ func (s Sorted) Heads(ctx context.Context, prefix, after string) iter.Seq2[Versi
 	}
 }
 
-// Children is part of State. Behind the first version in a subdirectory it begins anew.
+// Children is part of State. After the first version in a subdirectory it starts again
+// behind that subdirectory.
 func (s Sorted) Children(ctx context.Context, dir string) iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		below := strings.TrimSuffix(dir, "/") + "/"
@@ -176,7 +177,7 @@ func (s Sorted) Children(ctx context.Context, dir string) iter.Seq2[Version, err
 					return
 				}
 				if name, _, deeper := strings.Cut(v.Path[len(below):], "/"); deeper {
-					at = below + name + "0" // what follows the slash
+					at = below + name + "0" // the part after the slash
 					break
 				}
 			}

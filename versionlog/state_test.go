@@ -18,7 +18,7 @@ func pathsOf(t *testing.T, versions iter.Seq2[Version, error]) (paths []string) 
 	return paths
 }
 
-// TestSortedReadsLittle: the children of a directory are found by beginning anew behind each
+// TestSortedReadsLittle: a search for the children of a directory starts again after each
 // of its subdirectories.
 func TestSortedReadsLittle(t *testing.T) {
 	var heads []Version

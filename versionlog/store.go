@@ -59,7 +59,7 @@ type Limits struct {
 	Content        ContentRule // what the bytes must be
 }
 
-// StoreUpdate is what of a store becomes something else. A field that is nil stays.
+// StoreUpdate is the changed settings of a store. A field that is nil stays.
 type StoreUpdate struct {
 	Name           *string
 	Description    *string

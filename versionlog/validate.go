@@ -123,8 +123,8 @@ func (c *Change) validate() error {
 	return nil
 }
 
-// IsPath reports whether a log may have a path: that of a memory or of a directory. What package
-// memory takes has more rules.
+// IsPath reports whether a log accepts a path, that of a memory or of a directory. Package
+// memory has more rules.
 func IsPath(path string) bool {
 	name := strings.TrimSuffix(path, "/")
 	return len(name) >= 2 && name[0] == '/' && name[len(name)-1] != '/' && utf8.ValidString(path)

@@ -21,7 +21,7 @@ const (
 	OpDeleted  Op = "deleted"
 )
 
-// Actor is who made a commit.
+// Actor is the author of a commit: a person, a program or an agent.
 type Actor struct {
 	Kind ActorKind `json:"kind"`
 	ID   string    `json:"id"`
@@ -73,7 +73,7 @@ func isDir(path string) bool { return strings.HasSuffix(path, "/") }
 // Redacted reports whether path, content, size and salt of v were erased.
 func (v *Version) Redacted() bool { return v.Path == "" }
 
-// Erase takes from v what a redaction erases.
+// Erase removes the fields from v that a redaction erases.
 func (v *Version) Erase() {
 	v.Path, v.From, v.Spelling, v.Digest, v.Size = "", "", "", Digest{}, 0
 }
@@ -107,7 +107,7 @@ type Commit struct {
 	Seals    []Seal // Seals[i] binds Versions[i] to the chain
 }
 
-// Changes reports whether the commit is a step of the history. What a proposal becomes
+// Changes reports whether the commit is a step of the history. The commit of a proposal
 // that was the case already is not.
 func (c *Commit) Changes() bool { return len(c.Versions) > 0 || c.Event != nil }
 
@@ -118,9 +118,9 @@ func (c *Commit) IsEvent(kind EventKind) bool { return c.Event != nil && c.Event
 // package reads. docs/FORMAT.md describes it.
 const RecordFormat = 2
 
-// Event is what a control commit records instead of versions: something that happened
-// to the store as a whole. It has a sequence number and stands in the digest chain like
-// any commit, so that a copy of the history has it too.
+// Event is recorded by a control commit instead of versions: something that happened to the
+// store as a whole. It has a sequence number and is in the digest chain like any commit, so
+// that a copy of the history has it too.
 type Event struct {
 	Kind EventKind
 	// Fields are what became of it, by name: see the kinds. Values are text; numbers are
@@ -128,7 +128,7 @@ type Event struct {
 	Fields map[string]string
 }
 
-// EventKind is what happened to a store.
+// EventKind is the kind of an event.
 type EventKind string
 
 // The kinds of events, with their fields.
@@ -166,7 +166,7 @@ type Seal struct {
 // Salt is 128 random bits.
 type Salt [16]byte
 
-// Proposal is what a caller asks Commit to append.
+// Proposal is the change that a caller asks Commit to append.
 type Proposal struct {
 	// Key makes the commit idempotent: unique to this one intent, 1 to 128
 	// bytes, see NewKey.
@@ -181,13 +181,13 @@ type Proposal struct {
 	Meta    map[string]string // see Commit.Meta
 	// Epoch is that of the store as the caller knows it; 0: any.
 	Epoch uint64
-	// Quota bounds what the session adds to the store, which has used Used of it.
-	// Whoever proposes counts; a commit that only deletes is never refused for it.
+	// Quota bounds how much the session adds to the store; the session has used Used of it. The
+	// proposer computes Used. A commit that only deletes is never refused for the quota.
 	Quota Quota
 	Used  Usage
 	// Deleted is how many memories the session has deleted from the store within the last
-	// minute. Whoever proposes counts. Confirmed says that somebody means what the store's
-	// guard holds back else.
+	// minute. The proposer counts. Confirmed says that the caller confirms a deletion which the
+	// store's guard would otherwise refuse.
 	Deleted   int64
 	Confirmed bool
 	// Finished is the commit that the changes have become elsewhere, see Import; nil: it
@@ -229,11 +229,12 @@ type Change struct {
 	Action Action
 	Path   string
 	To     string // Rename
-	// Spelling, for what comes to Path, or by a Rename to To, becomes that of the version; the
-	// path itself stands for none. A Put without one leaves the head's as it is.
+	// Spelling becomes that of the version at Path or, for a Rename, at To; the path itself
+	// means none. A Put without one keeps the head's.
 	Spelling string
-	// Digest is the content of what is put, and of what is renamed, unless that keeps its content: then
-	// it is zero. The blob must be durable before Commit is called, unless Content has it.
+	// Digest is the content of the memory that is put or renamed. It is zero for a rename that
+	// keeps the content. The blob must be durable before Commit is called, unless Content has
+	// it.
 	Digest Digest
 	Size   int64 // of the blob in bytes, where there is a Digest
 	// Content, for a log that keeps it (see Capabilities), is the blob itself, whose digest

@@ -39,7 +39,7 @@ type Witness struct {
 	library, dir string
 	every        time.Duration // how often a file is written at most while commits come
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	notes map[string]*note
 }
 
@@ -85,7 +85,7 @@ func (w *Witness) Check(ctx context.Context, log versionlog.Log, s versionlog.St
 	if err != nil {
 		return err
 	}
-	// What is remembered with the tip has all events up to it.
+	// The description that is noted with the tip has all events up to it.
 	if s, err = log.Store(ctx, s.ID); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (w *Witness) Check(ctx context.Context, log versionlog.Log, s versionlog.St
 		return err
 	}
 	if was, known := w.read(s.ID); known && changed != nil {
-		n.Store, n.Described = was.Store, was.Described // until somebody accepts the change
+		n.Store, n.Described = was.Store, was.Described // until a person accepts the change
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -310,8 +310,8 @@ func differs(was, is *versionlog.Store) (fields []string) {
 	return fields
 }
 
-// writeLocked writes a note down unless another process has seen more. What a store is,
-// another may know better.
+// writeLocked writes a note down unless another process has seen more. Another process may
+// know a newer description of the store.
 func (w *Witness) writeLocked(n *note) {
 	if !n.dirty {
 		return

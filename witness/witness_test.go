@@ -81,8 +81,8 @@ func remember(t *testing.T, dir string, l versionlog.Log) {
 	w.Close()
 }
 
-// wantMissing wants what is missing of a log to begin with that, and a store that
-// is to be written to be refused for it.
+// wantMissing checks that want is missing of a log, and that the store is refused for
+// writing unless want is "".
 func wantMissing(t *testing.T, dir string, l versionlog.Log, want string) {
 	t.Helper()
 	w := New(dir, "file:///x")
@@ -109,7 +109,7 @@ func TestWitness(t *testing.T) {
 	wantMissing(t, dir, l, "")
 	commit(t, l)
 	wantMissing(t, dir, l, "")
-	wantMissing(t, dir, cut{l, 4, true}, "") // whoever reads the records tells of those
+	wantMissing(t, dir, cut{l, 4, true}, "") // a reader of the records reports those
 	if w := New(dir, "file:///other"); w.Check(t.Context(), newLog(t, 1), store) != nil {
 		t.Error("the store of another library is taken for this one")
 	}
@@ -190,8 +190,8 @@ func TestWitnessWrites(t *testing.T) {
 	}
 }
 
-// TestWitnessWithoutFile holds that a file that is damaged says nothing, and that
-// one that cannot be written hinders nobody.
+// TestWitnessWithoutFile checks that a damaged file is ignored, and that one that cannot be
+// written stops no writer.
 func TestWitnessWithoutFile(t *testing.T) {
 	dir := t.TempDir()
 	l := newLog(t, 3)
@@ -285,8 +285,8 @@ func TestChanged(t *testing.T) {
 	want("time of archiving", func(*versionlog.Store) {})
 }
 
-// TestUpdated: what events in the history tell of is no change, whoever made them and
-// whenever; what nothing tells of is one, also behind an event.
+// TestUpdated: an update that events in the history record is no change, whichever process
+// made it and when. An update without an event is a change, also after an event.
 func TestUpdated(t *testing.T) {
 	dir, l := t.TempDir(), newLog(t, 2)
 	mount, command := New(dir, "file:///x"), New(dir, "file:///x")

@@ -1,6 +1,6 @@
-// Package frozen writes what a store held at one point as an image of EROFS, which Linux
-// mounts without mneme. What is in an image is out of the store's reach: it is neither
-// changed nor redacted any more, and so it says until when it is meant to be used.
+// Package frozen writes the memories that a store had at one point as an image of EROFS,
+// which Linux mounts without mneme. The store cannot reach an image: it is no longer
+// changed or redacted, so it says until when it is meant to be used.
 package frozen
 
 import (
@@ -56,7 +56,7 @@ type Options struct {
 	// TempDir is where the contents wait for their place in the image, in a file without a
 	// name. Default: that of os.TempDir.
 	TempDir string
-	// Progress is called now and then with how many memories are in. Default: nobody looks.
+	// Progress is called now and then with the number of memories written. Default: no calls.
 	Progress func(step string, done, total int)
 }
 

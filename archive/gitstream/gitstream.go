@@ -24,21 +24,19 @@ type Options struct {
 	// KeepGoing leaves out memories whose contents the store has lost, and says so in
 	// the messages. Default: the first one ends Write.
 	KeepGoing bool
-	// Lost is called with a version of each content that is left out. Default: nobody is
-	// told.
+	// Lost is called with a version of each content that is left out. Default: no call.
 	Lost func(versionlog.Version)
-	// Progress is called now and then with how many commits are written. Default: nobody
-	// looks.
+	// Progress is called now and then with the number of commits written. Default: no calls.
 	Progress func(step string, done, total int)
 }
 
 // Write writes the history of a store up to its newest commit as of the call, or to that of
-// memory.Library.OpenAt. The same history is the same bytes, and so the same commits of git.
-// A stream that is cut off, as after an error, is refused by git: it wants its last line.
+// memory.Library.OpenAt. The same history gives the same bytes, and so the same commits of
+// git. Git refuses a stream that is cut off, as after an error: it requires the last line.
 //
 // Paths are those of memories; names that git does not take, or gives a meaning of its own,
-// are written with escapes, see Name. Directories in which nothing is are not there. What
-// was redacted is not there, nor is where it was.
+// are written with escapes, see Name. Empty directories are left out. Redacted contents are
+// left out, and so are their paths.
 //
 // Errors: versionlog.ErrCorrupt, cas.ErrNotFound and cas.ErrCorrupt of a content that is
 // lost, and those of the media and of w.
@@ -217,8 +215,8 @@ func operation(v *versionlog.Version) string {
 	return fmt.Sprintf("%s %s", v.Op, quote.Name(v.Path))
 }
 
-// identity is an actor as git has authors: a name, and an address that says of what kind he
-// is and in which store.
+// identity is an actor as git has authors: a name, and an address with its kind and the
+// store.
 func identity(a versionlog.Actor, slug string) string {
 	id := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || strings.ContainsRune("<>", r) {

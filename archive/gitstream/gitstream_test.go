@@ -97,7 +97,7 @@ func (r *repository) fetch(stream []byte) {
 	}
 }
 
-// hostile are names that somebody may give a memory.
+// hostile are names that a hostile writer may give a memory.
 var hostile = []string{
 	"/.git/config", "/.GIT/HEAD", "/a/.git ", "/git~1", "/.gitmodules", "/.gitattributes", "/.gitignore", "/.mailmap", "/.MailMap", "/%2Emailmap", "/d/.mailmap", "/x/.git", "/x/%2Egit", "/x/%252Egit", `/a\.git\b`,
 	"/-rf", "/\"quoted\"", `/back\slash`, "/space at end ", "/ünï/çødé", "/:(top)", "/*", "/refs/heads/main", "/done", "/.g\u200dit",

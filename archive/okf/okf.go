@@ -1,6 +1,6 @@
-// Package okf makes a bundle of the Open Knowledge Format, version 0.2, of what a store
-// holds: Markdown with front matter that says of what type a document is, who has written it
-// and when, an index of each directory, and a log.
+// Package okf makes a bundle of the Open Knowledge Format, version 0.2, from a store's
+// memories: Markdown with front matter that has the type, author and time of a document, an
+// index of each directory, and a log.
 package okf
 
 import (
@@ -161,7 +161,7 @@ func frontMatter(data []byte) (fence, matter []byte, found bool) {
 	return nil, nil, false
 }
 
-// actor is who wrote a version as the format names actors.
+// actor is the author of a version as the format names actors.
 func actor(a versionlog.Actor) string {
 	id := quote.Text(a.ID)
 	switch a.Kind {

@@ -24,7 +24,7 @@ type Options struct {
 	// KeepGoing leaves out memories whose contents the store has lost. Default: the first
 	// one ends Write.
 	KeepGoing bool
-	// Lost is called with each version that is left out. Default: nobody is told.
+	// Lost is called with each version that is left out. Default: no call.
 	Lost func(versionlog.Version)
 	// Convert returns the name in the directory and the bytes of a memory there. Default: its
 	// path as quote.GitPath has it, and its content.
@@ -32,17 +32,16 @@ type Options struct {
 	// Rest returns files by their names, which are written once every memory is. Default:
 	// none.
 	Rest func() (map[string][]byte, error)
-	// Progress is called now and then with how many files are written. Default: nobody
-	// looks.
+	// Progress is called now and then with the number of files written. Default: no calls.
 	Progress func(step string, done, total int)
 }
 
-// Write writes what a store holds after its newest commit as of the call, or after that of
-// memory.Library.OpenAt, into an empty directory, and returns how many memories that are. A
-// file has the time of its version, and mode 0644 but for the umask; a directory that was
-// made is there, also when it is empty. Nothing is written outside the directory, and no file
-// is written twice: where names differ by case only and the file system takes them for one,
-// the second one is an error of kind errkind.Exists. What is written is not synced.
+// Write writes the memories of a store after its newest commit as of the call, or after
+// that of memory.Library.OpenAt, into an empty directory, and returns their number. A file
+// has the time of its version, and mode 0644 less the umask; a directory that was made
+// exists, also when it is empty. Nothing is written outside the directory, and no file is
+// written twice: where names differ by case only and the file system takes them for one,
+// the second one is an error of kind errkind.Exists. Write does not sync.
 //
 // Errors: cas.ErrNotFound and cas.ErrCorrupt of a content that is lost, those of
 // memory.ParsePath, and those of the media.
@@ -73,24 +72,8 @@ func write(ctx context.Context, st *memory.Store, root *os.Root, opts *Options) 
 		}
 		heads = append(heads, v)
 	}
-	var dirs []versionlog.Version
-	for i, v := range heads {
-		if v.IsDir() {
-			dirs = append(dirs, v)
-		}
-		switch err := writeOne(ctx, st, root, v, opts.Convert); {
-		case err == nil && !v.IsDir():
-			n++
-		case err != nil && opts.KeepGoing && (errors.Is(err, cas.ErrNotFound) || errors.Is(err, cas.ErrCorrupt)):
-			if opts.Lost != nil {
-				opts.Lost(v)
-			}
-		case err != nil:
-			return n, err
-		}
-		if opts.Progress != nil {
-			opts.Progress("files", i+1, len(heads))
-		}
+	if n, err = writeHeads(ctx, st, root, heads, opts); err != nil {
+		return n, err
 	}
 	if opts.Rest != nil {
 		files, err := opts.Rest()
@@ -103,9 +86,33 @@ func write(ctx context.Context, st *memory.Store, root *os.Root, opts *Options) 
 			}
 		}
 	}
-	for i := len(dirs) - 1; i >= 0; i-- { // once all that is in them is written
-		if err := root.Chtimes(nameOf(dirs[i].Path), time.Time{}, dirs[i].Time); err != nil {
+	for _, v := range slices.Backward(heads) { // a file that is written later would change the time
+		if !v.IsDir() {
+			continue
+		}
+		if err := root.Chtimes(nameOf(v.Path), time.Time{}, v.Time); err != nil {
 			return n, err
+		}
+	}
+	return n, nil
+}
+
+// writeHeads writes the memories and makes the directories of a store. It returns how many memories it has
+// written. Whether a lost content is an error depends on the options.
+func writeHeads(ctx context.Context, st *memory.Store, root *os.Root, heads []versionlog.Version, opts *Options) (n int, err error) {
+	for i, v := range heads {
+		switch err := writeOne(ctx, st, root, v, opts.Convert); {
+		case err == nil && !v.IsDir():
+			n++
+		case err != nil && opts.KeepGoing && (errors.Is(err, cas.ErrNotFound) || errors.Is(err, cas.ErrCorrupt)):
+			if opts.Lost != nil {
+				opts.Lost(v)
+			}
+		case err != nil:
+			return n, err
+		}
+		if opts.Progress != nil {
+			opts.Progress("files", i+1, len(heads))
 		}
 	}
 	return n, nil

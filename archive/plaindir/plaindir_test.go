@@ -114,8 +114,8 @@ func TestWriteHostile(t *testing.T) {
 	}
 }
 
-// TestWriteGitNames: names that git takes for its own are escaped, so that nobody who works in the
-// directory runs what a session has written; others are as they are.
+// TestWriteGitNames: names that git takes for its own are escaped, so that a person who
+// works in the directory does not run a session's text; others are as they are.
 func TestWriteGitNames(t *testing.T) {
 	p := newPlace(t)
 	for _, path := range []string{"/.git/config", "/d/.gitmodules", "/.github/x", "/.gitignore"} {

@@ -174,11 +174,11 @@ func (s *Store) Sweep(ctx context.Context) (n int, err error) {
 // beingPut is how long a put may take: a temporary file that is older was left by a process that was killed.
 const beingPut = 10 * time.Minute
 
-// ErrBeingPut says that a temporary file has what is to be erased.
+// ErrBeingPut says that a temporary file has a text to erase.
 var ErrBeingPut = fmt.Errorf("a file that a process stores just now, or has left a moment ago: run the command again in %v", beingPut)
 
 // EraseLeft removes the temporary files that killed processes have left, and returns how many there were.
-// ErrBeingPut: one that may be of a process that lives has what is to be erased.
+// ErrBeingPut: a file that may be of a living process has a text to erase.
 func (s *Store) EraseLeft(ctx context.Context, has func(text []byte) bool) (n int, err error) {
 	dirs, err := s.readDir(ctx, ".")
 	for _, dir := range dirs {
@@ -263,8 +263,7 @@ func (s *Store) Delete(ctx context.Context, d cas.Digest) error {
 		dir, file := path(d)
 		err = root.Remove(file)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			// Also when it was gone: whoever removed it may have been killed before
-			// this.
+			// Also when it was gone: the process that removed it may have been killed before its sync.
 			err = durable.SyncDirIn(root, dir)
 		}
 	}

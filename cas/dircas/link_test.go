@@ -10,7 +10,7 @@ import (
 	"mneme/cas/dircas"
 )
 
-// A link that somebody has planted in place of a directory leads nowhere.
+// A link that another user has made in place of a directory is not followed.
 func TestPlantedLink(t *testing.T) {
 	dir, victim := t.TempDir(), t.TempDir()
 	data := []byte("text")

@@ -25,7 +25,7 @@ func (s *Store) Put(ctx context.Context, data []byte) (cas.Digest, error) {
 	}
 	err := s.put(d, data)
 	if errors.Is(err, fs.ErrNotExist) {
-		// Somebody removed a directory that was ready: once more from the top.
+		// Another process removed a directory that was ready: retry from the top.
 		s.forget()
 		err = s.put(d, data)
 	}
@@ -52,8 +52,8 @@ func (s *Store) put(d cas.Digest, data []byte) error {
 }
 
 // syncGood reports whether file holds the bytes of d, and if so makes them
-// durable: whoever wrote the file may have been cut off before it was. Whatever
-// is wrong with the file, writing it anew is the cure.
+// durable: the process that wrote it may have been killed before its sync. Writing the file
+// again repairs any fault of it.
 func syncGood(root *os.Root, file string, d cas.Digest) bool {
 	f, err := root.Open(file)
 	if err != nil {

@@ -34,8 +34,7 @@ var (
 	written = []byte("written")
 )
 
-// operations are all calls that send requests, each with a check of what it
-// returns.
+// operations are all calls that send requests, each with a check of its result.
 func operations() []operation {
 	return []operation{
 		{"put", func(ctx context.Context, s *s3cas.Store) error {
@@ -145,8 +144,8 @@ func TestTransientFaults(t *testing.T) {
 	}
 }
 
-// TestLastingFaults checks the errors of what goes on failing, and that a Get
-// never returns wrong bytes.
+// TestLastingFaults checks the errors of requests that keep failing, and that a Get never
+// returns wrong bytes.
 func TestLastingFaults(t *testing.T) {
 	bucket := awstest.Bucket(t)
 	tests := []struct {

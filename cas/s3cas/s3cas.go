@@ -39,9 +39,9 @@ type api interface {
 	ListObjectVersions(context.Context, *s3.ListObjectVersionsInput, ...func(*s3.Options)) (*s3.ListObjectVersionsOutput, error)
 }
 
-// Store is a cas.Store in a bucket. Every call has 12 s, repetitions and the
-// transfer of the blob included; each page of a List has them anew. It holds
-// nothing open, so there is nothing to close.
+// Store is a cas.Store in a bucket. Every call has 12 s, repetitions and the transfer of
+// the blob included; each page of a List has 12 s again. It holds nothing open, so there is
+// nothing to close.
 type Store struct {
 	client api
 	bucket string

@@ -10,6 +10,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/app"
+	"mneme/cmd/mneme/memories"
+	"mneme/cmd/mneme/term"
 	"mneme/internal/agentdirs"
 	"mneme/memory"
 )
@@ -28,15 +31,15 @@ Examples:
     mneme completion fish > mneme.fish    (in ~/.config/fish/completions)`
 }
 
-func (c *completionCmd) Run(a *app) error {
-	a.printf("%s", completionScripts[c.Shell])
+func (c *completionCmd) Run(a *app.App) error {
+	a.Printf("%s", completionScripts[c.Shell])
 	return nil
 }
 
-// completeCommand is what the scripts call, with the words behind mneme up to
-// the cursor; the last one, perhaps empty, is to be completed. It prints one
-// candidate a line. Bash takes words apart at colons and equals signs, so that
-// its script takes off what is there already.
+// completeCommand is the command for the scripts. Its arguments are the words after mneme
+// up to the cursor. The last word, perhaps empty, must be completed. It prints one
+// candidate a line. Bash splits words at colons and equals signs, so its script removes the
+// part that is there already.
 const completeCommand = "__complete"
 
 var completionScripts = map[string]string{
@@ -77,41 +80,40 @@ complete -c mneme -f -a '(__mneme_complete)'
 `,
 }
 
-// completePatience is how long the stores may take: somebody waits at a prompt.
+// completePatience limits the time for the stores: a person waits at a prompt.
 const completePatience = 2 * time.Second
 
-// complete prints candidates for the last word. It never fails: no candidates
-// are an answer, too.
-func (a *app) complete(ctx context.Context, parser *kong.Kong, words []string) {
+// complete prints candidates for the last word. It never fails, but may print none.
+func complete(ctx context.Context, a *app.App, parser *kong.Kong, words []string) {
 	ctx, cancel := context.WithTimeout(ctx, completePatience)
 	defer cancel()
 	if len(words) == 0 {
 		return
 	}
-	if url, ok := os.LookupEnv(urlVariable); ok {
-		a.url = &url
+	if url, ok := os.LookupEnv(app.URLVariable); ok {
+		a.URL = &url
 	}
 	word := words[len(words)-1]
-	for _, candidate := range a.candidates(ctx, parser.Model.Node, words[:len(words)-1], word) {
-		// What a shell would not take as it is could do anything there.
-		if strings.HasPrefix(candidate, word) && shellWord(candidate) == candidate {
-			a.printf("%s\n", candidate)
+	for _, candidate := range candidates(ctx, a, parser.Model.Node, words[:len(words)-1], word) {
+		// A shell could interpret unquoted text in any way.
+		if strings.HasPrefix(candidate, word) && term.ShellWord(candidate) == candidate {
+			a.Printf("%s\n", candidate)
 		}
 	}
 }
 
-func (a *app) candidates(ctx context.Context, node *kong.Node, before []string, word string) []string {
+func candidates(ctx context.Context, a *app.App, node *kong.Node, before []string, word string) []string {
 	var pending *kong.Flag // whose value comes next
 	argument := 0
 	for _, w := range before {
 		switch child := childNamed(node, w); {
 		case pending != nil:
-			a.noteFlag(pending, w)
+			noteFlag(a, pending, w)
 			pending = nil
 		case strings.HasPrefix(w, "-"):
 			name, value, has := strings.Cut(w, "=")
 			if flag := flagNamed(node, name); flag != nil && has {
-				a.noteFlag(flag, value)
+				noteFlag(a, flag, value)
 			} else if flag != nil && !flag.IsBool() {
 				pending = flag
 			}
@@ -123,15 +125,15 @@ func (a *app) candidates(ctx context.Context, node *kong.Node, before []string, 
 	}
 	switch name, value, has := strings.Cut(word, "="); {
 	case pending != nil:
-		return a.values(ctx, pending.Value, word)
+		return values(ctx, a, pending.Value, word)
 	case strings.HasPrefix(word, "-") && has:
-		var values []string
+		var both []string
 		if flag := flagNamed(node, name); flag != nil {
-			for _, v := range a.values(ctx, flag.Value, value) {
-				values = append(values, name+"="+v)
+			for _, v := range values(ctx, a, flag.Value, value) {
+				both = append(both, name+"="+v)
 			}
 		}
-		return values
+		return both
 	case strings.HasPrefix(word, "-"):
 		return flagNames(node)
 	case len(node.Children) > 0:
@@ -139,13 +141,13 @@ func (a *app) candidates(ctx context.Context, node *kong.Node, before []string, 
 	case len(node.Positional) == 0:
 		return nil
 	}
-	return a.values(ctx, node.Positional[min(argument, len(node.Positional)-1)], word)
+	return values(ctx, a, node.Positional[min(argument, len(node.Positional)-1)], word)
 }
 
-// noteFlag remembers where the stores are.
-func (a *app) noteFlag(flag *kong.Flag, value string) {
+// noteFlag remembers the URL of the stores.
+func noteFlag(a *app.App, flag *kong.Flag, value string) {
 	if flag.Name == "url" {
-		a.url = &value
+		a.URL = &value
 	}
 }
 
@@ -190,29 +192,29 @@ func commandNames(node *kong.Node) []string {
 	return names
 }
 
-// values returns what an argument or flag may be, as far as its name says.
-func (a *app) values(ctx context.Context, v *kong.Value, word string) []string {
+// values returns the values of an argument or a flag, as far as its name tells.
+func values(ctx context.Context, a *app.App, v *kong.Value, word string) []string {
 	if v.Enum != "" {
 		return v.EnumSlice()
 	}
 	switch v.Name {
 	case "store", "store[:ro]":
-		return a.storeNames(ctx, "")
+		return storeNames(ctx, a, "")
 	case "agent|dir":
 		return agentdirs.Agents()
 	case "place", "from", "to", "what":
 		if store, path, has := strings.Cut(word, ":"); has {
-			return a.pathsBelow(ctx, store, path)
+			return pathsBelow(ctx, a, store, path)
 		}
-		if !looksLikePath(word) {
-			return a.storeNames(ctx, ":")
+		if !app.LooksLikePath(word) {
+			return storeNames(ctx, a, ":")
 		}
 	}
 	return nil
 }
 
-func (a *app) storeNames(ctx context.Context, suffix string) (names []string) {
-	_ = a.withLibrary(ctx, reading, func(lib *backend.Library) error {
+func storeNames(ctx context.Context, a *app.App, suffix string) (names []string) {
+	_ = a.WithLibrary(ctx, app.Reading, func(lib *backend.Library) error {
 		stores, err := lib.Stores(ctx)
 		for _, s := range stores {
 			names = append(names, s.Slug+suffix)
@@ -222,17 +224,17 @@ func (a *app) storeNames(ctx context.Context, suffix string) (names []string) {
 	return names
 }
 
-// pathsBelow returns what lies in the directory of a path that is not complete.
-func (a *app) pathsBelow(ctx context.Context, store, path string) (places []string) {
+// pathsBelow returns the paths in the directory of an incomplete path.
+func pathsBelow(ctx context.Context, a *app.App, store, path string) (places []string) {
 	dir := path[:strings.LastIndex(path, "/")+1]
-	p, err := parseDir(store + ":" + max(dir, "/"))
+	p, err := app.ParseDir(store + ":" + max(dir, "/"))
 	if err != nil {
 		return nil
 	}
-	_ = a.withPlace(ctx, p, reading, func(st *memory.Store) error {
-		entries, err := (&lsCmd{}).entries(ctx, st, p)
+	_ = a.WithPlace(ctx, p, app.Reading, func(st *memory.Store) error {
+		entries, err := (&memories.LsCmd{}).Entries(ctx, st, p)
 		for _, e := range entries {
-			places = append(places, store+":"+max(dir, "/")+e.name)
+			places = append(places, store+":"+max(dir, "/")+e.Name)
 		}
 		return err
 	})

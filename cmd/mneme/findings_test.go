@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mneme/backend"
+	"mneme/cmd/mneme/upkeep"
 	"mneme/finding"
 	"mneme/versionlog"
 )
@@ -25,7 +26,7 @@ type findingCase struct {
 	place  string     // part of the subject
 	steps  [][]string // statements, on a connection for each step
 	spoil  func() error
-	cmd    fsckCmd
+	cmd    upkeep.FsckCmd
 	remove string // a file that is there afterwards
 }
 
@@ -35,7 +36,7 @@ type findingCase struct {
 func TestFindings(t *testing.T) {
 	tamperedHome(t)
 	l := newTamperedLibrary(t)
-	if code, output := fsckIn(t, l.url(), fsckCmd{}); code != 0 {
+	if code, output := fsckIn(t, l.url(), upkeep.FsckCmd{}); code != 0 {
 		t.Fatalf("before: exit code %d\n%s", code, output)
 	}
 	cases := l.findingCases()
@@ -62,7 +63,7 @@ func TestFindings(t *testing.T) {
 			}
 			repair := c.cmd
 			repair.Repair = true
-			for _, cmd := range []fsckCmd{repair, c.cmd} {
+			for _, cmd := range []upkeep.FsckCmd{repair, c.cmd} {
 				if cmd.Repair && info.Embedded == finding.Accept { // such a store is not opened for writing
 					continue
 				}
@@ -79,7 +80,7 @@ func TestFindings(t *testing.T) {
 			l.restore()
 		})
 	}
-	if code, output := fsckIn(t, l.url(), fsckCmd{}); code != 0 {
+	if code, output := fsckIn(t, l.url(), upkeep.FsckCmd{}); code != 0 {
 		t.Errorf("afterwards: exit code %d\n%s", code, output)
 	}
 }
@@ -111,7 +112,10 @@ func sortedLines(output string) []string {
 // reported finds a problem in what fsck prints. It must say what to do.
 func reported(output string, kind finding.Kind, place string) bool {
 	for line := range strings.Lines(output) {
-		var p problemJSON
+		var p struct {
+			Type, Store, Kind, Finding, Subject, Problem, Advice string
+			Repaired                                             bool
+		}
 		if json.Unmarshal([]byte(line), &p) == nil && p.Finding == string(kind) && strings.Contains(p.Subject, place) && p.Advice != "" {
 			return true
 		}
@@ -194,7 +198,7 @@ func (l *tamperedLibrary) findingCases() map[finding.Kind]findingCase {
 		finding.BlobDamaged: one(text.String(), `DELETE FROM packed WHERE sha256 = `+head, `DELETE FROM blobs WHERE sha256 = `+head,
 			`INSERT INTO blobs VALUES (1, `+head+`, x'00')`),
 		finding.BlobBase: one("blob ", `UPDATE blobs SET data = x'00' WHERE sha256 IN (SELECT sha256 FROM packed WHERE data IS NULL)`),
-		finding.History:  {place: "history", cmd: fsckCmd{Store: "notes", Against: "5:" + strings.Repeat("ab", 32)}},
+		finding.History:  {place: "history", cmd: upkeep.FsckCmd{Store: "notes", Against: "5:" + strings.Repeat("ab", 32)}},
 		finding.LossSeen: one("store", `UPDATE stores SET slug = 'renamed' WHERE num = 1`),
 		finding.Loss:     {place: "history", spoil: func() error { return os.WriteFile(l.path(), l.older, 0o600) }},
 

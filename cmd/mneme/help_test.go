@@ -11,6 +11,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"mneme/cmd/mneme/app"
+	"mneme/cmd/mneme/view"
 	"mneme/memory"
 	"mneme/server/access"
 	"mneme/versionlog"
@@ -29,7 +31,7 @@ var elsewhere = regexp.MustCompile(`aws://|https://|mneme (un)?mount|mneme serve
 func TestHelpExamples(t *testing.T) {
 	home := t.TempDir()
 	makeExampleHome(t, home)
-	parser, err := newParser(t.Context(), &cli{}, newApp(os.Stdin, os.Stdout, os.Stderr))
+	parser, err := newParser(t.Context(), &cli{}, app.New(os.Stdin, os.Stdout, os.Stderr))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +86,7 @@ func parseExample(t *testing.T, line string) {
 	if strings.Contains(line, ">") { // the words went to the file
 		return
 	}
-	parser, err := newParser(t.Context(), &cli{}, newApp(os.Stdin, os.Stdout, os.Stderr))
+	parser, err := newParser(t.Context(), &cli{}, app.New(os.Stdin, os.Stdout, os.Stderr))
 	if err == nil {
 		_, err = parser.Parse(args)
 	}
@@ -92,7 +94,7 @@ func parseExample(t *testing.T, line string) {
 		t.Errorf("%s: %v", line, err)
 	}
 	for _, arg := range args {
-		if strings.HasPrefix(arg, versionPrefix) {
+		if strings.HasPrefix(arg, view.VersionPrefix) {
 			if _, _, err := versionlog.LocateVersion(arg); err != nil {
 				t.Errorf("%s: %v", line, err)
 			}
@@ -123,7 +125,7 @@ func makeExampleHome(t *testing.T, home string) {
 		t.Fatal(err)
 	}
 	url := "file://" + filepath.Join(home, "stores")
-	lib, err := openLibrary(t.Context(), &url, creating)
+	lib, err := app.OpenLibrary(t.Context(), &url, app.Creating)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +135,7 @@ func makeExampleHome(t *testing.T, home string) {
 			t.Fatal(err)
 		}
 	}
-	keys, err := access.OpenRegistry(t.Context(), lib.Library, &access.RegistryOptions{Author: &memory.Author{Actor: userActor()}})
+	keys, err := access.OpenRegistry(t.Context(), lib.Library, &access.RegistryOptions{Author: &memory.Author{Actor: app.UserActor()}})
 	if err == nil {
 		defer keys.Close()
 		_, _, err = keys.CreateKey(t.Context(), access.Key{Label: "laptop", Everywhere: access.Write})
@@ -141,7 +143,7 @@ func makeExampleHome(t *testing.T, home string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	notes, err := openStore(t.Context(), lib, "notes", writing)
+	notes, err := app.OpenStore(t.Context(), lib, "notes", app.Writing)
 	if err != nil {
 		t.Fatal(err)
 	}

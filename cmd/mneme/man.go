@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
+
+	"mneme/cmd/mneme/app"
 )
 
 type manCmd struct{}
@@ -18,41 +20,41 @@ Example:
     mneme man > mneme.1    (man ./mneme.1 shows it)`
 }
 
-func (c *manCmd) Run(a *app, parsed *kong.Context) error {
-	app := parsed.Model
-	a.printf(".TH MNEME 1 \"\" \"mneme %s\"\n", roff(buildVersion()))
-	a.printf(".SH NAME\nmneme \\- versioned memory stores for AI agents, mounted as directories\n")
-	a.printf(".SH SYNOPSIS\n.B mneme\n.I command\n[\\fIflags\\fR]\n.SH DESCRIPTION\n")
-	a.manText(app.Help)
-	a.printf(".SH FLAGS OF ALL COMMANDS\n")
-	a.manFlags(app.Node)
-	a.printf(".SH COMMANDS\n")
-	for _, leaf := range app.Leaves(true) {
-		a.printf(".SS %s\n", roff("mneme "+leaf.Summary()))
-		a.manText(leaf.Help)
-		a.manText(leaf.Detail)
+func (c *manCmd) Run(a *app.App, parsed *kong.Context) error {
+	application := parsed.Model
+	a.Printf(".TH MNEME 1 \"\" \"mneme %s\"\n", roff(app.Version()))
+	a.Printf(".SH NAME\nmneme \\- versioned memory stores for AI agents, mounted as directories\n")
+	a.Printf(".SH SYNOPSIS\n.B mneme\n.I command\n[\\fIflags\\fR]\n.SH DESCRIPTION\n")
+	manText(a, application.Help)
+	a.Printf(".SH FLAGS OF ALL COMMANDS\n")
+	manFlags(a, application.Node)
+	a.Printf(".SH COMMANDS\n")
+	for _, leaf := range application.Leaves(true) {
+		a.Printf(".SS %s\n", roff("mneme "+leaf.Summary()))
+		manText(a, leaf.Help)
+		manText(a, leaf.Detail)
 		for _, argument := range leaf.Positional {
-			a.printf(".TP\n\\fI%s\\fR\n%s\n", roff(argument.Name), roff(argument.Help))
+			a.Printf(".TP\n\\fI%s\\fR\n%s\n", roff(argument.Name), roff(argument.Help))
 		}
-		a.manFlags(leaf)
+		manFlags(a, leaf)
 	}
 	return nil
 }
 
-// manText writes paragraphs; lines that are indented stay as they are.
-func (a *app) manText(text string) {
+// manText writes paragraphs. It keeps indented lines.
+func manText(a *app.App, text string) {
 	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		switch {
 		case paragraph == "":
 		case strings.HasPrefix(paragraph, "    "):
-			a.printf(".PP\n.nf\n%s\n.fi\n", roff(paragraph))
+			a.Printf(".PP\n.nf\n%s\n.fi\n", roff(paragraph))
 		default:
-			a.printf(".PP\n%s\n", roff(paragraph))
+			a.Printf(".PP\n%s\n", roff(paragraph))
 		}
 	}
 }
 
-func (a *app) manFlags(node *kong.Node) {
+func manFlags(a *app.App, node *kong.Node) {
 	for _, flag := range node.Flags {
 		if flag.Hidden || flag.Name == "help" && node.Parent != nil {
 			continue
@@ -64,7 +66,7 @@ func (a *app) manFlags(node *kong.Node) {
 		if !flag.IsBool() {
 			name += "=" + flag.FormatPlaceHolder()
 		}
-		a.printf(".TP\n\\fB%s\\fR\n%s\n", roff(name), roff(flag.Help))
+		a.Printf(".TP\n\\fB%s\\fR\n%s\n", roff(name), roff(flag.Help))
 	}
 }
 

@@ -3,31 +3,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
-	"mneme/errkind"
+	"mneme/cmd/mneme/app"
 )
-
-func TestHelperArgs(t *testing.T) {
-	for _, tc := range []struct {
-		args, want string
-		fake       bool
-	}{
-		{"notes /mnt/memory", "mount --background --at /mnt/memory notes", false},
-		{"notes,book:ro /m -s -o rw,session=a1,_netdev,strict,owner=1000:1000,x-systemd.automount", "mount --background --at /m notes book:ro --session=a1 --strict --owner=1000:1000", false},
-		{"notes /m -o ro,noauto,user,owner,comment=x -v", "mount --background --at /m notes --read-only", false},
-		{"notes /m -fn -t mneme -N 1", "mount --background --at /m notes", true},
-		{"notes", "", false},
-		{"notes /m -o", "", false},
-		{"notes /m --bad", "", false},
-	} {
-		got, fake, err := helperArgs(strings.Fields(tc.args))
-		if (err != nil) != (tc.want == "") || err != nil && errkind.Of(err) != errkind.Invalid || strings.Join(got, " ") != tc.want || fake != tc.fake {
-			t.Errorf("%s: %q, %v, %v", tc.args, got, fake, err)
-		}
-	}
-}
 
 // TestServiceUnit holds that the command of the unit for systemd is one of mneme's.
 func TestServiceUnit(t *testing.T) {
@@ -42,11 +23,11 @@ func TestServiceUnit(t *testing.T) {
 	}
 	command = strings.NewReplacer("%i", "notes", "$MNEME_OPTIONS", "--session host-1 --owner 1000:1000").Replace(command)
 	var grammar cli
-	parser, err := newParser(t.Context(), &grammar, newApp(os.Stdin, os.Stdout, os.Stderr))
+	parser, err := newParser(t.Context(), &grammar, app.New(os.Stdin, os.Stdout, os.Stderr))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parser.Parse(strings.Fields(command)); err != nil || grammar.Mount.At != "/srv/mneme/notes" || !grammar.Mount.Owner.set {
+	if _, err := parser.Parse(strings.Fields(command)); err != nil || grammar.Mount.At != "/srv/mneme/notes" || reflect.ValueOf(grammar.Mount.Owner).IsZero() {
 		t.Errorf("%s: %v, %+v", command, err, grammar.Mount)
 	}
 }
@@ -54,7 +35,7 @@ func TestServiceUnit(t *testing.T) {
 // TestCacheDirIsAbsolute: a daemon leaves the directory that it was started in.
 func TestCacheDirIsAbsolute(t *testing.T) {
 	var grammar cli
-	parser, err := newParser(t.Context(), &grammar, newApp(os.Stdin, os.Stdout, os.Stderr))
+	parser, err := newParser(t.Context(), &grammar, app.New(os.Stdin, os.Stdout, os.Stderr))
 	if err != nil {
 		t.Fatal(err)
 	}

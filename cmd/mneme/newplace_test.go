@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mneme/cmd/mneme/app"
 	"mneme/internal/testing/skip"
 	"mneme/memory"
 )
@@ -29,7 +30,7 @@ func TestNewPlacesOfOthers(t *testing.T) {
 	const other = 1234
 	dir := t.TempDir()
 	url := "file://" + filepath.Join(dir, "stores")
-	lib, err := openLibrary(t.Context(), &url, creating)
+	lib, err := app.OpenLibrary(t.Context(), &url, app.Creating)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mneme/cmd/mneme/serving"
 )
 
 // ownNamespace are the directives that give a service a mount namespace of its own, as
@@ -85,7 +87,7 @@ func TestServerUnitIsConfined(t *testing.T) {
 
 // The server's socket is where it listens by itself, and where clients look for it.
 func TestServerSocketIsTheDefault(t *testing.T) {
-	listen, _ := reflect.TypeFor[serveCmd]().FieldByName("Listen")
+	listen, _ := reflect.TypeFor[serving.ServeCmd]().FieldByName("Listen")
 	if got, want := directives(t, "mneme-serve.socket")["ListenStream"], listen.Tag.Get("default"); got != want {
 		t.Errorf("it is at %q, and the server at %q", got, want)
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"mneme/cmd/mneme/app"
 )
 
 // TestServeHandedOver: a server answers at the socket that a service manager has opened, and at no
@@ -23,7 +25,7 @@ func TestServeHandedOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := "file://" + filepath.Join(t.TempDir(), "stores")
-	lib, err := openLibrary(t.Context(), &url, creating)
+	lib, err := app.OpenLibrary(t.Context(), &url, app.Creating)
 	if err != nil {
 		t.Fatal(err)
 	}

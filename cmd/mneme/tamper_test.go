@@ -9,6 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"mneme/cmd/mneme/app"
+	"mneme/cmd/mneme/upkeep"
 )
 
 // tampering is one change behind mneme's back.
@@ -31,27 +34,27 @@ type tampered interface {
 }
 
 // fsckIn runs fsck in this process, and returns its exit code and output.
-func fsckIn(t testing.TB, url string, cmd fsckCmd) (code int, output string) {
+func fsckIn(t testing.TB, url string, cmd upkeep.FsckCmd) (code int, output string) {
 	t.Helper()
 	out, err := os.CreateTemp(t.TempDir(), "out")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	a := newApp(os.Stdin, out, out)
-	a.url, a.json = &url, true
+	a := app.New(os.Stdin, out, out)
+	a.URL, a.JSON = &url, true
 	err = cmd.Run(t.Context(), a)
-	if flushErr := a.out.Flush(); flushErr != nil {
+	if flushErr := a.Out.Flush(); flushErr != nil {
 		t.Fatal(flushErr)
 	}
 	if err != nil {
-		a.report(err)
+		a.Report(err)
 	}
 	text, readErr := os.ReadFile(out.Name())
 	if readErr != nil {
 		t.Fatal(readErr)
 	}
-	return classify(err).code, string(text)
+	return app.Classify(err).Code, string(text)
 }
 
 // tamperings is how many changes are tried: MNEME_RUNS, 10,000 as torture, else a few.
@@ -69,7 +72,7 @@ func tamperings(t *testing.T, few int) int {
 // find every one.
 func findTamperings(t *testing.T, p tampered, n int) {
 	t.Helper()
-	if code, output := fsckIn(t, p.url(), fsckCmd{}); code != 0 {
+	if code, output := fsckIn(t, p.url(), upkeep.FsckCmd{}); code != 0 {
 		t.Fatalf("before: exit code %d\n%s", code, output)
 	}
 	const seed = 20261126
@@ -87,7 +90,7 @@ func findTamperings(t *testing.T, p tampered, n int) {
 		done++
 		kind, _, _ := strings.Cut(change.what, ":")
 		tried[kind]++
-		code, output := fsckIn(t, p.url(), fsckCmd{})
+		code, output := fsckIn(t, p.url(), upkeep.FsckCmd{})
 		if !p.isFound(change.what, code) {
 			if missed[kind]++; missed[kind] == 1 && p.isEvidence(change.what) {
 				t.Errorf("tampering %d is not found: %s: exit code %d\n%s", done, change.what, code, output)
@@ -95,7 +98,7 @@ func findTamperings(t *testing.T, p tampered, n int) {
 		}
 		p.restore()
 	}
-	if code, output := fsckIn(t, p.url(), fsckCmd{}); code != 0 {
+	if code, output := fsckIn(t, p.url(), upkeep.FsckCmd{}); code != 0 {
 		t.Errorf("afterwards: exit code %d\n%s", code, output)
 	}
 	kinds := make([]string, 0, len(tried))

@@ -12,6 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mneme/cmd/mneme/app"
+	"mneme/cmd/mneme/past"
+	"mneme/cmd/mneme/term"
 	"mneme/memory"
 	"mneme/session/conflict"
 	"mneme/versionlog"
@@ -74,7 +77,7 @@ func mnemeCommand(t *testing.T, env []string, args ...string) *exec.Cmd {
 // the newest only, and fits the lines. Elsewhere nothing is left out.
 func TestLogOnTerminal(t *testing.T) {
 	url := "file://" + filepath.Join(t.TempDir(), "stores")
-	lib, err := openLibrary(t.Context(), &url, creating)
+	lib, err := app.OpenLibrary(t.Context(), &url, app.Creating)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,12 +85,12 @@ func TestLogOnTerminal(t *testing.T) {
 	if _, err := lib.CreateStore(t.Context(), "notes", nil); err != nil {
 		t.Fatal(err)
 	}
-	st, err := openStore(t.Context(), lib, "notes", writing)
+	st, err := app.OpenStore(t.Context(), lib, "notes", app.Writing)
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := "/a-directory-of-a-rather-long-name/記録-with-a-long-name-as-well/plan.md"
-	for i := range screenful + 20 {
+	for i := range past.Screenful + 20 {
 		if _, err := st.Write(t.Context(), path, fmt.Append(nil, i), versionlog.ExpectAny()); err != nil {
 			t.Fatal(err)
 		}
@@ -96,11 +99,11 @@ func TestLogOnTerminal(t *testing.T) {
 	for _, place := range []string{"notes", "notes:" + path} {
 		out := onTerminal(t, env, "log", place)
 		lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
-		if len(lines) != screenful+2 || !strings.HasPrefix(lines[1], "paged:120  ") || !strings.Contains(lines[screenful+1], "--all") {
+		if len(lines) != past.Screenful+2 || !strings.HasPrefix(lines[1], "paged:120  ") || !strings.Contains(lines[past.Screenful+1], "--all") {
 			t.Errorf("log %s on a terminal has %d lines:\n%s", place, len(lines), out)
 		}
 		for _, line := range lines {
-			if w := textWidth(strings.TrimPrefix(line, "paged:")); w > 80 {
+			if w := term.TextWidth(strings.TrimPrefix(line, "paged:")); w > 80 {
 				t.Errorf("a line of log %s takes %d columns: %s", place, w, line)
 			}
 		}
@@ -119,33 +122,6 @@ func TestLogOnTerminal(t *testing.T) {
 	}
 }
 
-func TestTableFits(t *testing.T) {
-	wide := &table{
-		header: []string{"A", "ID", "PATH", "TEXT"}, spare: []string{"ID"}, shrink: []string{"TEXT", "PATH"}, paths: []string{"PATH"},
-	}
-	wide.add("1", "identification", "/long/path/to/a/file", "some text that is long")
-	lines := append([][]string{wide.header}, wide.rows...)
-	for columns, want := range map[int]string{
-		0: "[1 14 20 22]", 100: "[1 14 20 22]", 50: "[1 -1 20 22]", 40: "[1 -1 20 15]", 30: "[1 -1 17 8]", 5: "[1 -1 8 8]",
-	} {
-		if got := fmt.Sprint(wide.fit(lines, columns)); got != want {
-			t.Errorf("in %d columns: %s, want %s", columns, got, want)
-		}
-	}
-	for _, c := range []struct {
-		text  string
-		front bool
-		want  string
-	}{
-		{"abcdefgh", false, "abcdefgh"}, {"abcdefghi", false, "abcdefg…"}, {"abcdefghi", true, "…cdefghi"},
-		{"記録記録記", false, "記録記…"}, {"記録記録記", true, "…記録記"}, {"e\u0301abcdefg", false, "e\u0301abcdefg"},
-	} {
-		if got := cut(c.text, 8, c.front); got != c.want {
-			t.Errorf("cut(%q) = %q, want %q", c.text, got, c.want)
-		}
-	}
-}
-
 // TestTerminalIsNotSteered holds that what memories, sessions and messages hold
 // reaches a terminal as text, by whichever command, with or without a pager; that
 // JSON is escaped everywhere; and that a pipe gets the bytes of a memory.
@@ -154,7 +130,7 @@ func TestTerminalIsNotSteered(t *testing.T) {
 	const escaped = `\x1b]0;x\a\u009b31m\u202e\u200b\u2028\ufeff\U000e0041\u3164`
 	const inJSON = `\u001b]0;x\u0007\u009b31m\u202e\u200b\u2028\ufeff\udb40\udc41\u3164`
 	url := "file://" + filepath.Join(t.TempDir(), "stores")
-	lib, err := openLibrary(t.Context(), &url, creating)
+	lib, err := app.OpenLibrary(t.Context(), &url, app.Creating)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,10 +197,10 @@ func TestPager(t *testing.T) {
 	if out := onTerminal(t, []string{url, "PAGER=kill -INT $PPID && sed s/^/paged:/"}, "log", "notes", "--all"); !strings.HasPrefix(out, "paged:") {
 		t.Errorf("after Ctrl-C: %q", out)
 	}
-	a := newApp(os.Stdin, os.Stdout, os.Stderr)
-	a.terminal = true
+	a := app.New(os.Stdin, os.Stdout, os.Stderr)
+	a.IsTerminal = true
 	t.Setenv("PAGER", "exit 3; less")
-	if err := a.page(func() error { return nil }); err == nil || !strings.Contains(err.Error(), "pager exit 3; less: exit status 3") {
+	if err := a.Page(func() error { return nil }); err == nil || !strings.Contains(err.Error(), "pager exit 3; less: exit status 3") {
 		t.Error(err)
 	}
 }

@@ -3,32 +3,26 @@ package main
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/alecthomas/kong"
+
+	"mneme/cmd/mneme/app"
 )
 
-// What kong says of a command line that it does not understand; see
+// Texts of kong about a command line that it does not understand; see
 // testdata/script/usage.txtar.
 var (
-	unexpectedArgument = pattern(`(?s)^unexpected argument (.*?)(?:, did you mean (.*)\?)?$`)
-	unknownFlag        = pattern(`(?s)^unknown flag (.*?)(?:, did you mean (.*)\?)?$`)
-	missingArgument    = pattern(`^expected "<([^>]+)>`)
-	missingValue       = pattern(`(?s)^(--[a-z0-9-]+): expected \S+ value but got "(.*?)" \(`)
-	quotedCandidate    = pattern(`"([^"]+)"`)
+	unexpectedArgument = app.Pattern(`(?s)^unexpected argument (.*?)(?:, did you mean (.*)\?)?$`)
+	unknownFlag        = app.Pattern(`(?s)^unknown flag (.*?)(?:, did you mean (.*)\?)?$`)
+	missingArgument    = app.Pattern(`^expected "<([^>]+)>`)
+	missingValue       = app.Pattern(`(?s)^(--[a-z0-9-]+): expected \S+ value but got "(.*?)" \(`)
+	quotedCandidate    = app.Pattern(`"([^"]+)"`)
 )
 
-// pattern is a regular expression that is compiled when it is first used: most commands
-// use none.
-func pattern(text string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
-}
-
-// explainMisuse says what would be right instead of a command line that kong
-// refused, and where the help is.
+// explainMisuse describes the correct form of a command line that kong refused, and names
+// its help.
 func explainMisuse(parser *kong.Kong, args []string, err error) error {
 	node := parser.Model.Node
 	var parse *kong.ParseError
@@ -36,10 +30,10 @@ func explainMisuse(parser *kong.Kong, args []string, err error) error {
 		node = parse.Context.Selected()
 	}
 	text := misuse(parser, node, args, err)
-	return usagef("%s; see `%s --help`", text, node.FullPath())
+	return app.Usagef("%s; see `%s --help`", text, node.FullPath())
 }
 
-// misuse says what is wrong for the command that kong had come to.
+// misuse describes the mistake for the command that kong had reached.
 func misuse(parser *kong.Kong, node *kong.Node, args []string, err error) string {
 	text := err.Error()
 	if m := unexpectedArgument().FindStringSubmatch(text); m != nil {
@@ -64,8 +58,7 @@ func misuse(parser *kong.Kong, node *kong.Node, args []string, err error) string
 	return text
 }
 
-// didYouMean returns those of kong's candidates that could have been meant: they
-// begin as what was written does.
+// didYouMean returns those of kong's candidates that begin like the written word.
 func didYouMean(written, candidates string) string {
 	var close []string
 	begin := strings.TrimLeft(written, "-")
@@ -80,9 +73,8 @@ func didYouMean(written, candidates string) string {
 	return ", did you mean " + strings.Join(close, " or ") + "?"
 }
 
-// missing explains that a flag got no value, or one that begins with a hyphen
-// and so was taken for another flag: what is wrong with that value shows when
-// it is given with an equals sign.
+// missing explains that a flag got no value, or one that begins with a hyphen and looks
+// like another flag. An equals sign before the value avoids that.
 func missing(parser *kong.Kong, args []string, flag, value string) string {
 	i := slices.Index(args, value)
 	if i < 1 || value == "EOL" && i < 0 {

@@ -2,45 +2,32 @@ package main
 
 import (
 	"runtime"
-	"runtime/debug"
 
 	"github.com/alecthomas/kong"
+
+	"mneme/cmd/mneme/app"
 )
-
-// What the Makefile writes here: a tag or short commit of the source, and the commit.
-var version, commit string
-
-// buildVersion says which mneme this is.
-func buildVersion() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version // of `go install`
-	}
-	return "devel"
-}
 
 type versionCmd struct{}
 
-func (c *versionCmd) Run(a *app) error {
-	if a.json {
-		return a.printJSON(struct {
+func (c *versionCmd) Run(a *app.App) error {
+	if a.JSON {
+		return a.PrintJSON(struct {
 			Version string `json:"version"`
 			Commit  string `json:"commit,omitempty"`
 			Go      string `json:"go"`
-		}{buildVersion(), commit, runtime.Version()})
+		}{app.Version(), app.Commit, runtime.Version()})
 	}
 	from := ""
-	if commit != "" {
-		from = "commit " + commit + ", "
+	if app.Commit != "" {
+		from = "commit " + app.Commit + ", "
 	}
-	a.printf("mneme %s (%s%s %s/%s)\n", buildVersion(), from, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	a.Printf("mneme %s (%s%s %s/%s)\n", app.Version(), from, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return nil
 }
 
-// versionFirst makes --version, where a command would stand, the command. It is
-// no flag of the grammar, since cat has one of that name.
+// versionFirst makes --version the command, in place of a command. It is no flag of the
+// grammar, since cat has one of that name.
 func versionFirst(args []string) {
 	for i, arg := range args {
 		switch arg {

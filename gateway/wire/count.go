@@ -1,6 +1,6 @@
 package wire
 
-// What is decoded takes many times the memory of its JSON where that has little but brackets.
+// Decoded values take many times the memory of their JSON if that is mostly brackets.
 const (
 	maxAround = 16 // objects of a record, or an answer, beside its versions
 	minMember = 16 // bytes that a member of a version has at least; most are ids and digests

@@ -162,8 +162,8 @@ func (e *RemoteError) Kind() errkind.Kind { return e.kind }
 // Unwrap returns the sentinels that the error is, and the error with its data.
 func (e *RemoteError) Unwrap() []error { return e.is }
 
-// DecodeError returns the error that JSON says. What is no error of the protocol is one of a
-// server that cannot be understood: a *CutError.
+// DecodeError returns the error that JSON encodes. If it is not an error of the protocol,
+// the server cannot be understood: a *CutError.
 func DecodeError(data []byte) error {
 	var e Error
 	if err := json.Unmarshal(data, &e); err != nil {

@@ -11,7 +11,7 @@ import (
 	"mneme/versionlog"
 )
 
-// Limits of what is in a stream, in bytes.
+// Limits of the items of a stream, in bytes.
 const (
 	maxText   = 4 << 20  // of a text
 	maxRecord = 64 << 20 // of a record, or of a store
@@ -108,7 +108,7 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// appendID adds 1 and the 16 bytes of an id, or 0 and the text of what is none.
+// appendID adds 1 and the 16 bytes of an id, or 0 and the text if it is not an id.
 func appendID(b []byte, id string, parse func(string) ([16]byte, error)) []byte {
 	if bytes, err := parse(id); err == nil {
 		return append(append(b, 1), bytes[:]...)

@@ -89,8 +89,9 @@ func EncodeProposal(p *versionlog.Proposal) ([]byte, error) {
 	return body, nil
 }
 
-// DecodeProposal reads what EncodeProposal writes. Contents are parts of body. What is decoded has
-// a size in proportion to that of body: it ends at the first member that no commit may have.
+// DecodeProposal reads the output of EncodeProposal. Contents are parts of body. The
+// decoded proposal has a size in proportion to that of body: decoding ends at the first
+// member that no commit may have.
 func DecodeProposal(body []byte) (p *versionlog.Proposal, err error) {
 	invalid := func(err error) (*versionlog.Proposal, error) {
 		if errors.Is(err, versionlog.ErrTooLarge) {

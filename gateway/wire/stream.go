@@ -12,9 +12,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A stream is frames: a byte that tells the kind, the length of what follows in four bytes,
-// big-endian, and that. The data of all frames together are the items of the stream. A stream
-// without its last frame was cut: what came of it is true, but not all.
+// A stream is frames: a byte for the kind, the length of the data in four bytes,
+// big-endian, and the data. The data of all frames together are the items of the stream. A
+// stream without its last frame was cut: the items that came are valid, but incomplete.
 const (
 	frameData  = 'd' // data
 	frameZstd  = 'z' // the length of the data in four bytes, and the data as a frame of zstd
@@ -63,7 +63,7 @@ func coders() *codecs {
 	return coders()
 }
 
-// Forget drops what the codecs keep of frames.
+// Forget drops the bytes of frames that the codecs keep.
 func Forget() { codec.Store(nil) }
 
 // StreamWriter writes a stream. It is for one goroutine.
@@ -93,7 +93,7 @@ func (w *StreamWriter) Write(data []byte) (int, error) {
 	return n, w.err
 }
 
-// Flush sends what there is.
+// Flush sends the buffered bytes.
 func (w *StreamWriter) Flush() error {
 	w.sendData()
 	if w.err == nil {
@@ -102,7 +102,7 @@ func (w *StreamWriter) Flush() error {
 	return w.err
 }
 
-// Alive tells the reader that the stream goes on.
+// Alive tells the reader that the stream continues.
 func (w *StreamWriter) Alive() error {
 	w.send(frameAlive, nil)
 	return w.Flush()
@@ -229,7 +229,7 @@ func (r *StreamReader) next() error {
 	return nil
 }
 
-// last reads what ends the answer behind the last frame, so that its connection can be used
+// last reads the end of the answer after the last frame, so that its connection can be used
 // again.
 func (r *StreamReader) last(err error) error {
 	if _, more := r.from.ReadByte(); more == nil {

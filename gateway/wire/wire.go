@@ -88,7 +88,7 @@ const (
 	AliveTime = 10 * time.Second
 )
 
-// Hello is what a client learns first.
+// Hello is the server's first answer to a client.
 type Hello struct {
 	Protocol       int  `json:"protocol"`
 	MaxContent     int  `json:"max_content"` // of a content that may ride with a commit, at most MaxContent
@@ -101,7 +101,8 @@ type Hello struct {
 	Caller *Caller `json:"caller,omitempty"` // nil: the server does not say
 }
 
-// Caller is what a credential is, and what it allows. Rights are none, read, write and admin.
+// Caller is the identity and the rights of a credential. Rights are none, read, write and
+// admin.
 type Caller struct {
 	Key        string            `json:"key"`               // id of the key that it is, or was made with
 	Session    string            `json:"session,omitempty"` // of a token; "": that which a commit says
@@ -179,14 +180,15 @@ func (t *Text) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// What an item of get-blobs begins with.
+// The first byte of an item of get-blobs.
 const (
 	BlobFound  = 'b' // the bytes follow
 	BlobFailed = 'x' // an Error follows, in JSON
 	BlobLater  = 'l' // the answer has become long: ask again
 )
 
-// MaxBlobs is how many bytes of blobs an answer has before the rest is to be asked for again.
+// MaxBlobs is how many bytes of blobs an answer has before the client must ask again for
+// the rest.
 const MaxBlobs = 8 << 20
 
 // ReadAsk decodes a request. A member that it does not know it refuses: it would leave out

@@ -84,8 +84,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestCut: wherever a stream breaks off, nobody takes that for its end, nor what came of it for
-// something else.
+// TestCut: wherever a stream breaks off, the reader does not take that for its end, and
+// returns the items before it unchanged.
 func TestCut(t *testing.T) {
 	var want []versionlog.Version
 	for i := range 300 { // several kinds of frames

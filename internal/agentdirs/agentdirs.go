@@ -1,5 +1,5 @@
 // Package agentdirs knows where agents keep their memory: by the places and settings that
-// they document, and by the layout that is to be found there. It changes nothing.
+// they document, and by the layout found there. It changes nothing.
 package agentdirs
 
 import (

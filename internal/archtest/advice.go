@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// faceFloor is the lowest floor of what people and agents use. What is below does not
-// know in which words it is asked.
+// faceFloor is the lowest floor of packages that people and agents use. Packages below do
+// not know the words of a request.
 const faceFloor = 4
 
 // checkAdvice finds commands of mneme in the texts of packages below the faces: an error

@@ -59,7 +59,7 @@ func TestRulesAreAlive(t *testing.T) {
 		{"a backend in a backend", one("cas/dircas", `import _ "mneme/cas/memcas"`), "only backend names a backend"},
 		{"a backend in the mount", one("fusefs", `import _ "mneme/versionlog/sqlitelog"`), "only backend names a backend"},
 		{"a backend in the command line", one("cmd/mneme", `import _ "mneme/versionlog/sqlitelog"`), "only backend names a backend"},
-		{"a face that opens a URL", one("fusefs", `import _ "mneme/backend"`), "only cmd/mneme opens a URL"},
+		{"a face that opens a URL", one("fusefs", `import _ "mneme/backend"`), "only cmd/mneme, adopt opens a URL"},
 		{"a face below backend", one("backend", `import _ "mneme/fusefs"`), "floor 5 imports from below only"},
 		{"a command in the domain", one("memory", "const advice = \"look with `mneme fsck`\""), "memory.go:3: a text names the command"},
 		{"a command without quotes", map[string]string{

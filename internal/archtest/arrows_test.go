@@ -164,7 +164,7 @@ func TestBackIsNearTheLeast(t *testing.T) {
 	}
 }
 
-// permute calls f with all orders of what follows the first n.
+// permute calls f with all orders of the files after the first n.
 func permute(files []string, n int, f func([]string)) {
 	if n == len(files) {
 		f(files)

@@ -42,7 +42,7 @@ func noteOf(byPackage map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// fsReference is a use of what a mount's file system has inside, in a test.
+// fsReference is a use of the internals of a mount's file system, in a test.
 var fsReference = regexp.MustCompile(`\b\w+\.fs\.[a-z]\w*`)
 
 // fsReferences counts them in the tests of fusefs, as grep does.
@@ -61,7 +61,7 @@ func (m *Module) fsReferences() (measure, error) {
 	return counted, nil
 }
 
-// insideUses counts the uses, in the tests of fusefs, of what the package has inside:
+// insideUses counts the uses, in the tests of fusefs, of the package's internals:
 // unexported functions, methods, types, fields, variables and constants that no test
 // declares. The note has those of the mount's other packages.
 func (m *Module) insideUses() (measure, error) {

@@ -23,11 +23,11 @@ func callersHold(text string) []string {
 // checkLocks checks the functions whose names end in Locked, which are called with a
 // lock held:
 //
-//  1. Only such a function calls one, or code between a Lock or RLock and its Unlock. A
-//     deferred Unlock is at the end of the function. What go starts holds nothing.
-//  2. A function literal holds what is held where it stands if it is called there, or
-//     passed to a function of package slices, maps or sort or to one whose name ends in
-//     Locked. One that a variable whose name ends in Locked is set to, and one below the comment
+//  1. Only such a function calls one, or code between a Lock or RLock and its Unlock. A deferred
+//     Unlock is at the end of the function. A function that go starts holds nothing.
+//  2. A function literal holds the locks that are held at its place if it is called there, or
+//     passed to a function of package slices, maps or sort or to one whose name ends in Locked.
+//     One that a variable whose name ends in Locked is set to, and one below the comment
 //     "//archtest:locked REASON", is called with a lock held. Any other begins without.
 //  3. Such a function does not release a lock that it has not taken, nor take the lock
 //     mu of its own receiver.

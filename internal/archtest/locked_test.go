@@ -12,7 +12,7 @@ import (
 func TestLocked(t *testing.T) {
 	tests := []struct {
 		name, method, body string
-		want               string // part of what is told; "" when nothing is
+		want               string // part of the report; "" when nothing is reported
 	}{
 		{"nothing", "f", "t.g()", ""},
 		{"no lock", "f", "t.gLocked()", "gLocked is called without a lock"},

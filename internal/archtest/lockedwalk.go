@@ -24,7 +24,7 @@ func (w *lockWalk) tell(at ast.Node, format string, args ...any) {
 	}
 }
 
-// function goes through a body of which nobody outside is left or continued.
+// function goes through a body whose break and continue statements stay inside it.
 func (w *lockWalk) function(body *ast.BlockStmt, held locks) {
 	around := w.exits
 	w.exits = nil
@@ -115,8 +115,8 @@ func (w *lockWalk) statements(list []ast.Stmt, held locks) locks {
 	return held
 }
 
-// statement returns what is held behind a statement that has that label. What is never
-// reached is not looked at.
+// statement returns the locks that are held after a statement with that label. Unreachable
+// statements are skipped.
 func (w *lockWalk) statement(s ast.Stmt, held locks, label string) locks {
 	if s == nil || held == nil {
 		return held
@@ -287,8 +287,8 @@ func (w *lockWalk) enter(label string, loop bool) *exit {
 
 func (w *lockWalk) leave() { w.exits = w.exits[:len(w.exits)-1] }
 
-// branch notes what is held where break or continue leaves. What goto and fallthrough
-// take along is not followed: after a fallthrough it is as after a break.
+// branch notes the locks that are held where break or continue leaves. It does not follow
+// goto and fallthrough: after a fallthrough it is as after a break.
 func (w *lockWalk) branch(s *ast.BranchStmt, held locks) {
 	for i := len(w.exits) - 1; i >= 0; i-- {
 		e := w.exits[i]

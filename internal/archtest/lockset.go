@@ -76,7 +76,7 @@ func lockCall(n ast.Expr) (lock, method string) {
 	return "", ""
 }
 
-// calledName returns the name of what is called, and what stands before its dot if that is a name.
+// calledName returns the name of a called function, and the name before its dot, if any.
 func calledName(call *ast.CallExpr) (name, before string) {
 	fun := ast.Unparen(call.Fun)
 	if index, ok := fun.(*ast.IndexExpr); ok { // of a generic function

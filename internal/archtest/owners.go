@@ -105,7 +105,7 @@ func changes(p *pkg, below ast.Node, field types.Object) bool {
 }
 
 // calls returns the full names of the functions that are called below a node, function
-// literals included. What is called by an interface is one of its methods.
+// literals included. A call through an interface is one of the interface's method.
 func calls(p *pkg, below ast.Node) map[string]bool {
 	called := map[string]bool{}
 	ast.Inspect(below, func(n ast.Node) bool {

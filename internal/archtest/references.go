@@ -16,12 +16,11 @@ func (m *Module) References() map[string]*graph {
 	return graphs
 }
 
-// references returns the graph of a package's files. There is an arrow from one
-// file to another if the first names something that the second declares: a
-// function, type, variable or constant of the package, a method, or a field of
-// a struct. A method's receiver counts as naming its type. What is not named
-// does not count: a type that satisfies an interface, the steps on the way to a
-// promoted field.
+// references returns the graph of a package's files. An arrow leads from one file to
+// another if the first names something that the second declares: a function, type, variable
+// or constant of the package, a method, or a field of a struct. A method's receiver counts
+// as naming its type. Implicit references do not count: a type that satisfies an interface,
+// the steps on the way to a promoted field.
 func references(fset *token.FileSet, p *pkg) *graph {
 	g := &graph{arrows: map[arrow]names{}}
 	for _, f := range p.files {

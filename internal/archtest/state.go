@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// stateNames are the fields and methods of an entry that say a part of what it is, as
-// they are called now or were.
+// stateNames are the fields and methods of an entry that have a part of its state, by their
+// current and earlier names.
 var stateNames = []string{
 	"local", "mountOnly", "removed", "closing", "isDir", "succeeded", // true or false
 	"origin", "head", "parent", "stage", "file", "aside", "dir", // nil or not

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// pattern is a turn of phrase at which a reader stumbles, and what to write instead.
+// pattern is a turn of phrase at which a reader stumbles, and its replacement.
 type pattern struct {
 	name, instead string
 	in            *regexp.Regexp

@@ -83,14 +83,13 @@ func (c *Clients) CloseIdleConnections() { c.http.CloseIdleConnections() }
 // that Options.PlainHTTP does not allow. No redirect is followed.
 //
 // The clients make up to five attempts per call, with random pauses of up to
-// 2 s between them, of what a repetition may cure: lost connections, answers
-// 5xx, throttling, bytes changed on their way, and conflicts of conditional
-// writes. When the credentials are refused they are read again, and the call is
-// made with the new ones. An attempt is given up, and the next gets a new connection, when
-// DynamoDB has not begun to answer after 2 s, or S3 after 4 s, a second more for
-// each 256 KiB that is sent, and when a body stalls for as long. They obey the
-// context.
-// A call whose reply was lost may have taken effect and be made again.
+// 2 s between them, after errors that a retry may cure: lost connections, answers 5xx,
+// throttling, bytes changed on their way, and conflicts of conditional writes. When the
+// credentials are refused they are read again, and the call is made with the new ones. An
+// attempt is given up, and the next gets a new connection, when DynamoDB has not begun to
+// answer after 2 s, or S3 after 4 s, a second more for each 256 KiB that is sent, and when
+// a body stalls for as long. They obey the context. A call whose reply was lost may have
+// taken effect and be made again.
 func Load(ctx context.Context, opts *Options) (*Clients, error) {
 	return LoadFrom(ctx, opts, nil)
 }

@@ -126,8 +126,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// TestPathStyle checks how S3 is addressed: the name of a bucket before that of
-// a server of one's own would be a host that nobody knows.
+// TestPathStyle checks how S3 is addressed: the name of a bucket before that of a private
+// server would be an unknown host.
 func TestPathStyle(t *testing.T) {
 	for _, test := range []struct {
 		vars []string

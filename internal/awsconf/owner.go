@@ -36,8 +36,8 @@ func (c *Clients) AWSBuckets() bool {
 	return false
 }
 
-// nameOwner adds the expected owner to the requests of a client of S3, all but
-// the one that makes a bucket, and to what is denied to them.
+// nameOwner adds the expected owner to the requests of a client of S3, except the one that
+// makes a bucket, and to the errors of denied requests.
 func (c *Clients) nameOwner(stack *middleware.Stack) error {
 	return stack.Build.Add(middleware.BuildMiddlewareFunc("MnemeNameOwner",
 		func(ctx context.Context, in middleware.BuildInput, next middleware.BuildHandler) (

@@ -26,8 +26,8 @@ func Permit(ctx context.Context, permit func() error) context.Context {
 	return context.WithValue(ctx, permitKey{}, both)
 }
 
-// Once returns a context whose requests are sent again only where a server has answered that it
-// had no room for them. Of any other that failed nobody knows when it arrives.
+// Once returns a context whose requests are retried only if a server has answered that it
+// had no room for them. When any other failed request arrives at the server is not known.
 func Once(ctx context.Context) context.Context { return context.WithValue(ctx, onceKey{}, true) }
 
 // addPermit is the middleware of Permit and Once.

@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// TestPermit: a request that may not be sent any more is not, and one of which nobody knows
-// whether it arrives is not sent again.
+// TestPermit: a request whose permit has ended is not sent, and a request that may have
+// arrived is not sent again.
 func TestPermit(t *testing.T) {
 	t.Parallel()
 	late := errors.New("late")

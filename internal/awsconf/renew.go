@@ -22,7 +22,7 @@ type renewable struct {
 
 	reading chan struct{} // holds a token while they are read again; taken before mu
 
-	mu      sync.Mutex // guards what follows; never held during I/O
+	mu      sync.Mutex // guards the fields below; never held during I/O
 	current aws.CredentialsProvider
 	readAt  time.Time // when they were last read again
 }

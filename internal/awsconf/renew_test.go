@@ -47,7 +47,7 @@ func keep(t *testing.T, file, token string) {
 }
 
 // TestRenewedCredentials holds that a call whose session token has expired is
-// made with the one that stands in the file by now.
+// made with the one that is now in the file.
 func TestRenewedCredentials(t *testing.T) {
 	for name, call := range map[string]func(*testing.T, *awsconf.Clients) error{"S3": get, "DynamoDB": getItem} {
 		t.Run(name, func(t *testing.T) {

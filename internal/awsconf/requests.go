@@ -72,7 +72,7 @@ type counter struct {
 }
 
 // RoundTrip implements http.RoundTripper. A request that could not be written,
-// as when nobody listens, is not counted.
+// as when no server listens, is not counted.
 func (c *counter) RoundTrip(req *http.Request) (*http.Response, error) {
 	var written atomic.Bool
 	trace := &httptrace.ClientTrace{WroteRequest: func(info httptrace.WroteRequestInfo) {

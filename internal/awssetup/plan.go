@@ -41,7 +41,7 @@ const (
 	SlugPlaceholder    = "STORE_SLUG"
 )
 
-// anyRegion stands in an ARN for the region nobody named.
+// anyRegion is the region in an ARN if none was given.
 const anyRegion = "*"
 
 // NewPlan returns the plan for a bucket and a table. With an empty region the
@@ -152,11 +152,10 @@ const (
 	enclosing, enclosingOperator = "dynamodb:EnclosingOperation", "ForAnyValue:StringEquals"
 )
 
-// add allows what a commit takes: rows of the store's partition, within
-// transactions and, behind them, in batches; and objects where there are none.
-// Of what is in the bucket it lets nobody replace or delete anything. The rows,
-// which follow from that, it cannot protect: heads come and go, and IAM has no
-// condition on sort keys.
+// add allows the requests of a commit: writing rows of the store's partition, within
+// transactions and, after them, in batches; and adding objects under unused keys. It does
+// not allow replacing or deleting objects in the bucket. It cannot protect the rows, which
+// follow from those: heads come and go, and IAM has no condition on sort keys.
 func (a arns) add(prefix, operator, partition string) []Statement {
 	return []Statement{
 		allow("Commit", commitRows, a.ofTable()).when(operator, leadingKeys, partition).when(enclosingOperator, enclosing, "TransactWriteItems"),

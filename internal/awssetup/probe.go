@@ -29,7 +29,7 @@ type Probed struct {
 	Note string // what was seen, such as a latency
 }
 
-// What Probe writes and removes again. No store has such an id.
+// The object and row that Probe writes and removes again. No store has such an id.
 const (
 	probeKey = "stores/probe/put-if-absent"
 	probeID  = "probe"
@@ -132,7 +132,8 @@ func (p *prober) dynamoDB(ctx context.Context) {
 	})
 }
 
-// tryTwice writes where nothing is to be, twice: one of the two must be refused with a code.
+// tryTwice writes twice on the condition that nothing exists: one of the two writes must be
+// refused with a code.
 func tryTwice(put func() error, refusal string) error {
 	for range 2 {
 		switch err := put(); {

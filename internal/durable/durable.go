@@ -128,7 +128,8 @@ func SyncData(f *os.File) error {
 	})
 }
 
-// SyncDir makes the entries of the directory dir durable, whoever made them.
+// SyncDir makes the entries of the directory dir durable, also those that other processes
+// made.
 func SyncDir(dir string) error {
 	return step("syncdir", func() error {
 		f, err := os.Open(dir)
@@ -181,8 +182,8 @@ func syncFound(path, parent string, info fs.FileInfo) error {
 	}
 	err := SyncDir(parent)
 	if errors.Is(err, fs.ErrPermission) {
-		// Whoever may not open the parent did not make path in it: it belongs
-		// to the system, and was there before mneme.
+		// A process that may not open the parent did not make path in it: path belongs to the
+		// system, and existed before mneme.
 		return nil
 	}
 	return err

@@ -21,8 +21,8 @@ func newBuffers() *buffers {
 	return &buffers{in: make([]byte, maxWrite+header), out: make([]byte, maxWrite+header)}
 }
 
-// wipe clears what requests and answers have left, before nobody knows for how long the buffers
-// are not used: a text that is erased must not stay in them.
+// wipe clears the bytes of earlier requests and answers, before the buffers may be unused
+// for an unknown time: an erased text must not stay in them.
 func (b *buffers) wipe() {
 	clear(b.in[:b.usedIn])
 	clear(b.out[:b.usedOut])
@@ -54,7 +54,7 @@ func request[T any](b *buffers, n int) *T {
 	return (*T)(unsafe.Pointer(&b.in[0]))
 }
 
-// result returns what is to be answered, all zero.
+// result returns the body of the answer, all zero.
 func result[T any](b *buffers) *T {
 	out := (*T)(unsafe.Pointer(&b.out[unsafe.Sizeof(fuse.OutHeader{})]))
 	var zero T

@@ -69,9 +69,9 @@ func (a Attachment) Detach() error {
 }
 
 // Detach takes the mount whose root was found out of the directory tree, busy or not.
-// As root it is that mount, wherever it is by now. As another user fusermount3 takes
-// the mount that has the path now. With force, as root, the connection ends, and
-// requests that wait fail.
+// As root it is that mount, wherever it is now. As another user fusermount3 detaches the
+// mount that has the path now. With force, as root, the connection ends, and requests that
+// wait fail.
 func Detach(root *safepath.Dir, force bool) error {
 	if os.Geteuid() != 0 {
 		return detachByHelper(root.Path())

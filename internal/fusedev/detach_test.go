@@ -14,8 +14,8 @@ import (
 	"mneme/internal/testing/skip"
 )
 
-// A mount is made in the directory that is open, and taken out of the tree where it
-// is by then, whatever has the name.
+// A mount is made in the directory that is open, and detached where it is at that time,
+// whatever has the name.
 func TestMountsWhatIsOpen(t *testing.T) {
 	if os.Geteuid() != 0 {
 		skip.Because(t, "mounting in tests takes root")
@@ -57,7 +57,7 @@ func TestMountsWhatIsOpen(t *testing.T) {
 	wantMounts(t, dir, "b/m")
 }
 
-// What covers a mount is left alone.
+// A mount that covers another one is left alone.
 func TestDetachLeavesWhatCovers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		skip.Because(t, "mounting in tests takes root")

@@ -2,12 +2,12 @@
 // is for file systems of small requests, in which most of a request's time goes
 // into waking the thread that answers it.
 //
-// Who reads a request from the device answers it. While requests follow closely
-// on each other, one goroutine looks for the next again and again instead of
-// going to sleep: who is awake need not be woken. When none comes it sleeps in
-// the kernel, so that an idle mount costs nothing. At least one is always looking
-// or asleep there, or whoever answers a request that may have to wait has set a
-// guard, which calls another one as soon as there is something to read.
+// The goroutine that reads a request from the device answers it. While requests follow
+// closely on each other, one goroutine polls for the next instead of going to sleep, since
+// a goroutine that is awake need not be woken. When no request comes it sleeps in the
+// kernel, so that an idle mount costs nothing. At least one goroutine always polls or
+// sleeps there. Otherwise the goroutine that answers a request which may have to wait has
+// set a guard, which wakes another one as soon as the device has a request.
 package fusedev
 
 import (
@@ -80,22 +80,22 @@ type Server struct {
 	gone    chan struct{} // closed when the mount is
 	ended   sync.Once     // closes gone
 
-	readers  atomic.Int32 // who look for requests, or sleep until there is one
-	resting  atomic.Int32 // who wait for wake
-	looking  atomic.Bool  // somebody looks; who does has crowd
+	readers  atomic.Int32 // goroutines that poll for requests, or sleep until one comes
+	resting  atomic.Int32 // goroutines that wait for wake
+	looking  atomic.Bool  // a goroutine polls; it owns crowd
 	eager    atomic.Bool  // the last request came soon after the last answer
 	answered atomic.Int64 // when that was given, since began
 	began    time.Time
 	crowd    crowd
 }
 
-// Mount mounts fs at dir, an absolute path: as root by itself, else by
-// fusermount3. on is that directory, if root has it open (perhaps with O_PATH): then
-// it is mounted on whatever dir means by now. Of the options it heeds FsName, Name, Options and AllowOther, and
-// those that are about the protocol; MaxWrite is always 128 KiB. Init and OnUnmount
-// are not called. The kernel's requests wait for Serve. The process that serves a
-// mount must not open files in it: to let the poller know of them, Go asks the
-// kernel, and that the mount, while it holds what would answer.
+// Mount mounts fs at dir, an absolute path: as root directly, otherwise by fusermount3. on
+// is that directory, if root has it open (perhaps with O_PATH): then fs is mounted on that
+// directory, whatever dir means now. Mount uses the options FsName, Name, Options and
+// AllowOther, and those that are about the protocol; MaxWrite is always 128 KiB. Init and
+// OnUnmount are not called. The kernel's requests wait for Serve. The process that serves a
+// mount must not open files in it: to register a file with the poller, Go asks the kernel,
+// which asks the mount, while Go holds the thread that would answer.
 func Mount(fs FileSystem, dir string, on *os.File, opts *fuse.MountOptions) (*Server, error) {
 	o := complete(opts)
 	fd, err := mount(dir, on, &o)
@@ -195,8 +195,8 @@ func (s *Server) Serve() {
 	s.serving.Wait()
 }
 
-// Close closes the device once Serve has returned, which ends the connection: every
-// request fails from then on, whoever still has a copy of the mount.
+// Close closes the device once Serve has returned, which ends the connection: every request
+// fails from then on, also in other namespaces that have a copy of the mount.
 func (s *Server) Close() error {
 	if s.guard != nil {
 		_ = s.guard.close()

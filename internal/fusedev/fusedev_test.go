@@ -22,7 +22,7 @@ import (
 	"mneme/internal/testing/skip"
 )
 
-const patient = 30 * time.Second // for what takes milliseconds
+const patient = 30 * time.Second // for operations of milliseconds
 
 // served is a mounted toy.
 type served struct {
@@ -101,8 +101,8 @@ func (m *served) wantOver() {
 }
 
 // sh runs a script in the mount, in another process, and returns what it prints.
-// Its own process goes there: while Go starts a process it waits for it to change
-// its directory, and can serve nobody.
+// Its own process goes there: while Go starts a process it waits for it to change its
+// directory, and can serve no request.
 func (m *served) sh(script string) string {
 	m.Helper()
 	ctx, stop := context.WithTimeout(m.Context(), patient)
@@ -131,7 +131,7 @@ func (m *served) waiters() int {
 	return m.waiting
 }
 
-// What can be answered at once is not asked of anybody else; what cannot is.
+// A request that can be answered at once is answered inline; another one is passed on.
 func TestInlineFirst(t *testing.T) {
 	m := serve(t, newToy())
 	if got := m.sh("ls; cat inline; printf new > inline; cat inline"); got != "inline\nslow\nat once\nnew" {
@@ -170,8 +170,8 @@ func TestInlineCreate(t *testing.T) {
 	}
 }
 
-// Whoever waits hinders nobody else, however many they are, and however soon
-// requests follow on each other.
+// Waiting requests do not delay others, however many they are, and however soon requests
+// follow on each other.
 func TestWaitingHindersNobody(t *testing.T) {
 	f := newToy()
 	f.leave = make(chan struct{})
@@ -221,7 +221,7 @@ func TestSideBySide(t *testing.T) {
 }
 
 // A program that is killed while it waits ends with the answer that it waited
-// for; Linux takes no request back that is being answered. Nobody is hindered.
+// for; Linux takes no request back that is being answered. Other programs are not delayed.
 func TestKilledWhileWaiting(t *testing.T) {
 	f := newToy()
 	f.leave = make(chan struct{})
@@ -245,9 +245,9 @@ func TestKilledWhileWaiting(t *testing.T) {
 	}
 }
 
-// Revoke refuses everything at once, also what waits for an answer, but for what is
-// written back from a mapping; Stop that, too. Serve returns when the file system is
-// done with what it was asked.
+// Revoke refuses everything at once, also waiting requests, except writes back from a
+// mapping; Stop refuses those, too. Serve returns when the file system has finished its
+// requests.
 func TestRevoke(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		skip.Because(t, "python3 is not installed")
@@ -433,7 +433,7 @@ func TestOtherProtocol(t *testing.T) {
 	}
 }
 
-// What an older kernel does not send is zero, whatever was in the buffer.
+// Fields that an older kernel does not send are zero, whatever was in the buffer.
 func TestShortRequest(t *testing.T) {
 	b := newBuffers()
 	for i := range b.in {

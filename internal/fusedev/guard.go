@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guard wakes a sleeper when a request comes in while nobody reads. To set it takes
-// a microsecond, and wakes nobody: most requests that may have to wait are answered
-// before the next one comes. It is an epoll instance that has the device for that
-// time only. One that is only told to report nothing (EPOLL_CTL_MOD) has the kernel
-// wake the sleeper all the same, who then sleeps on: Linux always adds EPOLLERR.
+// guard wakes a sleeping goroutine when a request comes in while no goroutine reads.
+// Setting it takes a microsecond and wakes none: most requests that may have to wait are
+// answered before the next one comes. It is an epoll instance that has the device for that
+// time only. If the guard were only told to report nothing (EPOLL_CTL_MOD), the kernel
+// would still wake the sleeper, which then sleeps again: Linux always adds EPOLLERR.
 type guard struct{ epoll, device int }
 
 // newGuard makes the guard of a device that is served until there is something to

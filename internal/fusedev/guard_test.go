@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestGuard: it reports what is to be read once for every time it is set, whether
-// that was there before, and nothing otherwise.
+// TestGuard: each time that it is set it reports once that the device can be read, also if
+// it could be read before, and nothing otherwise.
 func TestGuard(t *testing.T) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {

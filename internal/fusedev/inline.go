@@ -26,8 +26,8 @@ const (
 	opBatchForget = 42
 )
 
-// inline answers the request of length n if that can be done at once, or if it is
-// to be refused.
+// inline answers the request of length n if that can be done at once, or if it must be
+// refused.
 func (s *Server) inline(b *buffers, n int) bool {
 	if n < int(unsafe.Sizeof(fuse.InHeader{})) {
 		return false // for the protocol to complain of

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// patience is how long a reader looks for the next request before he sleeps.
-// grep works for some 20 µs between two requests; to be woken takes as long, on
-// virtual machines twice that. When the last request took longer to come, it is
-// not worth while.
+// patience is how long a reader polls for the next request before it sleeps. grep works for
+// some 20 µs between two requests; waking takes as long, on virtual machines twice that. If
+// the last request took longer to come, polling is not worthwhile.
 const patience = 50 * time.Microsecond
 
-// look returns the length of the next request, or EAGAIN if it had better be
-// waited for asleep. Whoever has work for this processor goes first.
+// look returns the length of the next request, or EAGAIN if the caller should sleep until
+// it comes. Other threads with work for this processor go first.
 func (s *Server) look(b *buffers) (int, error) {
 	last := s.now()
 	if s.crowd.avoided(last) {
@@ -37,10 +36,10 @@ func (s *Server) look(b *buffers) (int, error) {
 	}
 }
 
-// A reader who yields the processor and does not get it back within crowded
-// shares it with somebody who computes. Awake he has to wait for his turn, for
-// milliseconds, while who has slept is preferred by the scheduler. So for a while
-// nobody looks, for the longer the sooner it happens again.
+// A reader that yields the processor and does not get it back within crowded shares it with
+// a thread that computes. While it is awake it waits for its turn, for milliseconds, but
+// the scheduler prefers a thread that has slept. So no reader polls for a while, which is
+// the longer the sooner this happens again.
 const (
 	crowded    = 250 * time.Microsecond
 	pauseLeast = 10 * time.Millisecond

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mount mounts what is to be served at dir, on the directory on if that is not nil,
-// and returns the device.
+// mount mounts a file system at dir, on the directory on if that is not nil, and returns
+// the device.
 func mount(dir string, on *os.File, o *fuse.MountOptions) (fd int, err error) {
 	options := append([]string{fmt.Sprintf("max_read=%d", o.MaxWrite)}, o.Options...)
 	if o.AllowOther {
@@ -29,8 +29,7 @@ func mount(dir string, on *os.File, o *fuse.MountOptions) (fd int, err error) {
 // noexec is the option of a mount that no program is executed from.
 const noexec = "noexec"
 
-// mountDirectly takes root. It mounts on a directory that is open, wherever that is
-// by now.
+// mountDirectly needs root. It mounts on an open directory, wherever that is now.
 func mountDirectly(dir string, on *os.File, o *fuse.MountOptions, options []string) (int, error) {
 	if on == nil {
 		opened, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
@@ -56,7 +55,7 @@ func mountDirectly(dir string, on *os.File, o *fuse.MountOptions, options []stri
 	return fd, nil
 }
 
-// handle is a path of an open file itself, whatever has its name by now.
+// handle is a path of an open file itself, whatever has its name now.
 func handle(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
 // helper is a command of fusermount3, which gets no signal of a terminal: it belongs to

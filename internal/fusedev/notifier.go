@@ -24,8 +24,8 @@ import (
 // interrupts (fs/fuse/dir.c, fuse_reverse_inval_entry). A program that makes a file there holds
 // that lock until the server answers. If the server were killed while a thread of its own waited
 // for the lock, that thread would keep the device open, so that the kernel would never learn that
-// nobody answers: program and process would wait for each other permanently. The thread would also
-// keep the locks of every file that the process has open.
+// no process answers: program and process would wait for each other permanently. The thread would
+// also keep the locks of every file that the process has open.
 //
 //  1. None: the server has not sent a notice yet. Then no thread of it can wait like this.
 //  2. Serving: started by the first notice, the process gives the kernel notices, each in a thread
@@ -38,7 +38,7 @@ import (
 //  4. Ended: the server has closed the connection. Where the server has no abort file, the notifier
 //     did the same as an orphan.
 //
-// If the notifier is killed, the server starts another one and repeats what was not answered; a
+// If the notifier is killed, the server starts another one and repeats the unanswered notices; a
 // notice that comes twice does no harm. If none can be started, the server's process gives the
 // notices itself.
 //
@@ -65,7 +65,7 @@ type notifiers struct {
 	log     *log.Logger
 
 	serving atomic.Pointer[notifier] // the last one that was started
-	mu      sync.Mutex               // guards what follows, and starting
+	mu      sync.Mutex               // guards the fields below, and starting
 	failed  bool                     // none can be started
 	closed  bool
 }
@@ -143,9 +143,9 @@ func (ns *notifiers) give(notices []Notice) (statuses []fuse.Status, given bool)
 	}
 }
 
-// close ends the connection where that is possible, and has the notifier end, which holds the
-// connection open: its thread may wait for what only the end of the connection frees. It waits
-// until that has ended, but not long.
+// close ends the connection if that is possible, and makes the notifier end, which holds
+// the connection open: its thread may wait for a lock that only the end of the connection
+// frees. It waits for the notifier's end, but not long.
 func (ns *notifiers) close() {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()

@@ -57,9 +57,8 @@ func (s *Server) stand() {
 	}
 }
 
-// end is the end of a reader: nothing is to be read any more. An unmount looks like
-// ENODEV or, where it comes as a request is being taken, like ECONNABORTED
-// (fs/fuse/dev.c, fuse_dev_do_read).
+// end is the end of a reader: no request will come. An unmount looks like ENODEV or, if it
+// comes while a request is being read, like ECONNABORTED (fs/fuse/dev.c, fuse_dev_do_read).
 func (s *Server) end(err error) {
 	if err != errStopped && err != syscall.ENODEV && err != syscall.ECONNABORTED {
 		s.log.Printf("read from the FUSE device: %v", err)
@@ -75,7 +74,7 @@ func (s *Server) finish() {
 	})
 }
 
-// call makes somebody a reader.
+// call makes a resting or new goroutine a reader.
 func (s *Server) call() {
 	s.readers.Add(1)
 	select {
@@ -87,7 +86,7 @@ func (s *Server) call() {
 
 // rest returns true when there is a reader less than there must be.
 func (s *Server) rest() bool {
-	const most = 4 // are kept for what may come
+	const most = 4 // are kept for later requests
 	defer s.resting.Add(-1)
 	if s.resting.Add(1) > most {
 		return false
@@ -134,7 +133,7 @@ func (s *Server) next(b *buffers, look bool) (int, error) {
 			return n, err
 		}
 	}
-	// First of all: who is not the last reader must not wait here.
+	// First of all: a reader that is not the last must not wait here.
 	b.wipe()
 	for !s.retire() {
 		ready := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}, {Fd: int32(s.stop), Events: unix.POLLIN}}
@@ -145,7 +144,7 @@ func (s *Server) next(b *buffers, look bool) (int, error) {
 			return 0, errStopped
 		}
 		n, err := s.try(b)
-		if err != syscall.EAGAIN { // else somebody was faster
+		if err != syscall.EAGAIN { // otherwise another reader was faster
 			s.eager.Store(s.now()-time.Duration(s.answered.Load()) < patience)
 			return n, err
 		}

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A connection outlives who serves it as long as another process has its device
-// open. What the kernel has been promised (that it is told of changes, which nodes
-// and handles there are) whoever goes on has to keep; the file system says what it
-// must know for that, before each answer (BeforeAnswers). Requests that were read
-// and never answered the kernel sends once more, and says so. What they ask for may
-// have been done already:
+// A connection outlives the process that serves it as long as another process has its
+// device open. The successor must keep the promises to the kernel: that it notifies the
+// kernel of changes, and which nodes and handles exist. Before each answer the file system
+// records the state that a successor needs (BeforeAnswers). The kernel sends requests that
+// were read and never answered once more, and marks them. Their operations may have been
+// done already:
 //
-//   - A request that changes names fails with EIO (doubtful), and the kernel forgets
-//     those names. Whether it was done shows.
-//   - All others are repeated as if nothing had been, which comes to the same.
+//   - A request that changes names fails with EIO (doubtful), and the kernel forgets those
+//     names. A later lookup shows whether it was done.
+//   - All others are repeated as if they were new, which has the same result.
 
 // resent marks the number of a request that is sent once more (FUSE_UNIQUE_RESEND,
 // since Linux 6.9, which says so by capResend).
@@ -127,8 +127,8 @@ type nameAt struct {
 	name   string
 }
 
-// Leave makes Serve return once what was read is answered. The connection stays,
-// for whoever resumes it.
+// Leave makes Serve return once the requests that were read are answered. The connection
+// stays, for a process that resumes it.
 func (s *Server) Leave() { s.finish() }
 
 // AwaitAnswers returns when all that was read is answered, after Leave.

@@ -8,17 +8,17 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// answers are those that the kernel waits for. An ordinary answer is given under
-// mu, held for reading, so that revoke knows when the last one has been.
+// answers are those that the kernel waits for. An ordinary answer is given with mu held for
+// reading, so that revoke knows when the last one is given.
 //
 //  1. Active: requests are answered by the file system.
-//  2. Revoked: every request is refused, those that wait included, but for what
-//     mappings have changed, which the kernel writes back when it is told to forget
+//  2. Revoked: every request is refused, waiting ones included, except the writes of pages
+//     that mappings have changed: the kernel writes these back when it is told to forget
 //     the pages.
-//  3. Stopped: that is refused, too.
+//  3. Stopped: those writes are refused, too.
 //
-// Whoever takes a request off the list answers it, so that none is answered twice,
-// and a handler that goes on for long after that does no harm.
+// The goroutine that takes a request off the list answers it, so that none is answered
+// twice, and a handler that works on long after that does no harm.
 type answers struct {
 	mu    sync.RWMutex
 	state revocation
@@ -35,7 +35,7 @@ const (
 	stopped
 )
 
-// servesLocked reports whether a request is to be answered by the file system.
+// servesLocked reports whether the file system answers a request.
 func (a *answers) servesLocked(writesBack bool) bool {
 	return a.state == active || a.state == revoked && writesBack
 }
@@ -47,7 +47,7 @@ func (a *answers) ended() bool {
 	return a.state != active
 }
 
-// expect puts a request on the list, unless it is to be refused.
+// expect puts a request on the list, unless it must be refused.
 func (a *answers) expect(unique uint64, writesBack bool) bool {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -95,11 +95,10 @@ func (a *answers) become(state revocation) (refused []uint64) {
 	return refused
 }
 
-// Revoke ends the service for every process, in whatever namespace: when it
-// returns, requests fail, also those that wait for an answer, and nothing that
-// anybody is told is true for longer. The kernel may still have pages and
-// attributes. When notices make it forget them, what mappings have changed is
-// still written.
+// Revoke ends the service for every process, in any namespace: when it returns, requests
+// fail, also those that wait for an answer, and no answer depends on later state. The
+// kernel may still have pages and attributes. When notices make it forget them, pages that
+// mappings have changed are still written.
 func (s *Server) Revoke() {
 	s.refuseAll(s.answers.become(revoked))
 	s.storing.Lock() // once the last pages have been given

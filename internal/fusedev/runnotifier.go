@@ -32,12 +32,12 @@ type notifierProcess struct {
 	end       sync.Once
 }
 
-// IsNotifier reports whether this process is to call RunNotifier.
+// IsNotifier reports whether this process must call RunNotifier.
 func IsNotifier() bool { return os.Getenv(NotifierVariable) != "" }
 
 // RunNotifier makes this process a notifier, see type notifier. It never returns.
 func RunNotifier() {
-	// Whoever ends the server ends the notifier with it, and only then.
+	// The notifier ends with the server, so signals to the group must not end it earlier.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	// One goroutine works through what has come, as long as it need not wait.
 	runtime.GOMAXPROCS(1)
@@ -127,8 +127,9 @@ func (p *notifierProcess) endConnection() {
 	select {} // the process ends
 }
 
-// refuse answers every request with an error for as long as a thread waits for what a request
-// holds: those that the server has read and not answered come again, which takes Linux 6.9.
+// refuse answers every request with an error for as long as a thread waits for a lock that
+// a request holds: requests that the server has read and not answered come again, which
+// needs Linux 6.9.
 func (p *notifierProcess) refuse() {
 	_, _ = unix.Write(notifierDevice, newNotice(fuse.NOTIFY_RESEND))
 	b := newBuffers()

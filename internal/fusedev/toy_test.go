@@ -17,7 +17,7 @@ type toy struct {
 	fuse.RawFileSystem
 	leave chan struct{}
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	calls   map[string]int
 	data    map[uint64][]byte
 	made    []string
@@ -37,8 +37,7 @@ func newToy() *toy {
 	}
 }
 
-// called notes a request of an inode, and returns whether it is to be answered
-// by who asked.
+// called notes a request of an inode, and returns whether its caller must answer it.
 func (f *toy) called(name string, id uint64, inline bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

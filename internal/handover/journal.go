@@ -6,9 +6,9 @@
 // The file begins with a header of 32 bytes: the magic number and format, 8 bytes,
 // and the offset of the first batch, 8 bytes. A batch is its length and its CRC-32C,
 // 4 bytes each, and its notes, of which each is its length, 4 bytes, and its bytes;
-// it is padded to 8. All numbers are little-endian. What follows the last batch is
-// zero, or a batch that its writer did not end. Processes of one version of mneme
-// and the next share it, so a change is another format.
+// it is padded to 8. All numbers are little-endian. The last batch is followed by zeros, or
+// by a batch that its writer did not end. Processes of one version of mneme and the next
+// share it, so a change is another format.
 package handover
 
 import (
@@ -60,7 +60,7 @@ func Open(file *os.File) (*Journal, error) {
 	return j, j.measure()
 }
 
-// measure finds out where the batches are by now.
+// measure finds out where the batches are now.
 func (j *Journal) measure() error {
 	var header [headerSize]byte
 	if _, err := j.file.ReadAt(header[:], 0); err != nil {
@@ -112,10 +112,10 @@ func (b *Batch) Add(parts ...[]byte) {
 // Empty reports whether nothing was added.
 func (b *Batch) Empty() bool { return len(b.data) == 0 }
 
-// Reset makes the batch an empty one, in whose memory nothing is left of what was added.
+// Reset makes the batch empty, and clears the memory of its notes.
 func (b *Batch) Reset() {
 	clear(b.data)
-	const most = 1 << 20 // is kept for what is added next
+	const most = 1 << 20 // is kept for the next notes
 	if cap(b.data) > most {
 		b.data = nil
 	}
@@ -167,7 +167,8 @@ func (j *Journal) Rewrite(b *Batch) error {
 	}
 	j.end, j.rewritten = at+int64(n), int64(n)
 	b.Reset()
-	// What was before takes no memory any more, also where who rewrote it last was killed before this.
+	// Earlier batches take no memory any longer, also if the process that rewrote the journal
+	// last was killed before this call.
 	_ = unix.Fallocate(int(j.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, headerSize, at-headerSize)
 	if err := j.file.Truncate(j.end); err != nil { // of a batch that its writer did not end
 		return fmt.Errorf("cut the notes for who may have to go on: %w", err)
@@ -175,8 +176,8 @@ func (j *Journal) Rewrite(b *Batch) error {
 	return nil
 }
 
-// Notes returns all notes that there are by now. What is appended next follows the
-// last of them: nobody else must write any more.
+// Notes returns all notes so far. Later notes are appended after the last of them: no other
+// process may write any longer.
 func (j *Journal) Notes() ([][]byte, error) {
 	if err := j.measure(); err != nil {
 		return nil, err
@@ -227,5 +228,5 @@ func split(body []byte) (notes [][]byte, ok bool) {
 	return notes, true
 }
 
-// Spoil makes the journal one that nobody can open.
+// Spoil makes the journal one that cannot be opened.
 func (j *Journal) Spoil() { _ = j.file.Truncate(0) }

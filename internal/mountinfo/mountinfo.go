@@ -16,7 +16,7 @@ import (
 
 // Mount is a line of /proc/self/mountinfo, see proc_pid_mountinfo(5).
 type Mount struct {
-	ID      int    // another mount may get it once nobody has anything in this one open
+	ID      int    // another mount may get it once no process has anything in this one open
 	Device  string // "major:minor" of the file system
 	Root    string // what of the file system is seen: "/", or a part that is bound to another place
 	Dir     string

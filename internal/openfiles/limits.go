@@ -14,21 +14,21 @@ import (
 // A question about processes is answered by looking through /proc. A process can have
 // as many descriptors, and make as many mounts, as it likes, and the kernel may make up
 // a long text for one descriptor: a line for each file that it watches, or has locked.
-// So that no process takes the daemon's time from others, what is not found within
-// these bounds is unknown:
+// So that no process takes the daemon's time from others, an answer that is not found
+// within these bounds is unknown:
 //
-//  1. One scan at a time is under way for each process. It goes through maxDescriptors and
-//     maxGenerations, and takes maxScan.
+//  1. One scan at a time is under way for each process. It reads at most maxDescriptors and
+//     maxGenerations, and takes at most maxScan.
 //  2. Scans for different processes take turns: no more are under way than half of the
 //     processors can take, so that a request that needs no scan finds one.
-//  3. Of maxScan only ownScan is every scan's. The rest comes from what all scans of the
-//     mount may spend together, scanShare of one processor.
+//  3. Of maxScan only ownScan is every scan's. The rest comes from the time that all scans
+//     of the mount share, scanShare of one processor.
 //  4. A process with which a scan has come to its end, and which took half of it or more,
-//     is passed over for restAfter times as long as that took. A single read, which
-//     nothing can end, is bounded only so.
+//     is skipped for restAfter times as long as that took. A single read, which nothing can
+//     end, is bounded only so.
 //
-// What is found of an ordinary process, of which a scan takes less than ownScan, does not
-// depend on what others do.
+// The answer for an ordinary process, of which a scan takes less than ownScan, does not
+// depend on other processes.
 const (
 	maxDescriptors = 2048                   // that a scan goes through, of all processes together
 	maxGenerations = 64                     // of ancestors
@@ -131,14 +131,15 @@ func (l *limits) grant() time.Duration {
 	return ownScan + more
 }
 
-// spend gives back what a scan has not taken of what it was granted; or it owes the rest.
+// spend gives back the granted time that a scan has not taken; a scan that took more owes
+// the rest.
 func (l *limits) spend(granted, taken time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.spare = max(-maxDebt, l.spare+granted-max(taken, ownScan))
 }
 
-// rests reports whether a process is to be passed over.
+// rests reports whether a process must be skipped.
 func (l *limits) rests(process uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 )
 
 // TestScanIsBounded: a process with many descriptors is not scanned to the end.
-// What has not been seen is unknown.
+// The answer for the rest is unknown.
 func TestScanIsBounded(t *testing.T) {
 	const nowhere = 1 << 40 // no file has such a number
 	s := New()

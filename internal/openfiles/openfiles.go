@@ -54,8 +54,8 @@ func (s *Scanner) SameProcess(a, b uint32) bool {
 
 // Pending returns those of SIGKILL, SIGINT, SIGQUIT, SIGTERM and SIGHUP that are
 // pending for a thread, or for its process, and that the thread does not block; nil
-// also where the thread cannot be seen. These are the signals by which somebody wants
-// a program to stop.
+// also where the thread cannot be seen. These are the signals by which a program is asked
+// to stop.
 func (s *Scanner) Pending(thread uint32) []syscall.Signal {
 	if s.limits == nil || thread == 0 {
 		return nil

@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// A process may be closing a file of the mount because it executes a program, and waits
-// for the answer. What the kernel tells of it only after that must not be asked for: the
-// targets of the links in its "fd", and its "stat" (exec_update_lock; seen on Linux 6.18).
+// A process may be closing a file of the mount because it executes a program, and waits for
+// the answer. Some files of /proc about that process block until then, and must not be
+// read: the targets of the links in its "fd", and its "stat" (exec_update_lock; seen on
+// Linux 6.18).
 
 // seesProcesses reports whether /proc is of the process namespace of the daemon, whose
 // numbers the kernel's requests have.

@@ -48,8 +48,8 @@ func (sc *scan) ancestryHasOpen(thread uint64) Answer {
 	return Unknown
 }
 
-// hasOpen looks through what /proc says of the descriptors of a thread of a process,
-// unless that process is to be passed over.
+// hasOpen looks through the descriptors of a thread of a process in /proc, unless that
+// process must be skipped.
 func (sc *scan) hasOpen(thread, process uint64) Answer {
 	if sc.limits.rests(process) {
 		sc.givenUp = true
@@ -59,7 +59,7 @@ func (sc *scan) hasOpen(thread, process uint64) Answer {
 	open := sc.search(procDir(thread))
 	if sc.over() { // be it with the last descriptor
 		taken := sc.limits.processorTime() - began
-		if 2*taken >= sc.ends-sc.began || 2*(left-sc.descriptors) >= maxDescriptors { // not for what others have taken
+		if 2*taken >= sc.ends-sc.began || 2*(left-sc.descriptors) >= maxDescriptors { // not for the time that others have taken
 			sc.limits.rest(process, taken)
 		}
 	}

@@ -5,12 +5,12 @@ import (
 	"syscall"
 )
 
-// endings are the signals by which somebody wants a program to stop.
+// endings are the signals by which a program is asked to stop.
 var endings = []syscall.Signal{syscall.SIGKILL, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP}
 
 // pending returns the endings that a "status" of /proc (proc_pid_status(5)) has as
-// pending, of the thread or of its process, and not as blocked by the thread. Nobody
-// can block SIGKILL.
+// pending, of the thread or of its process, and not as blocked by the thread. SIGKILL
+// cannot be blocked.
 func pending(status []byte) (signals []syscall.Signal) {
 	waiting := mask(status, "SigPnd") | mask(status, "ShdPnd")
 	blocked := mask(status, "SigBlk")

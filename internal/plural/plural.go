@@ -7,7 +7,7 @@ import (
 )
 
 // Of counts things: 1 file, 2 files, 2 memories, 2 days.
-func Of[N int | int64](n N, thing string) string {
+func Of[N int | int64 | uint64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}

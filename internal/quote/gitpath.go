@@ -11,8 +11,8 @@ import (
 
 // GitPath returns the path of a memory, without the slash before it, as it is in an export: a name
 // that git takes for its own on any system, such as .git, begins with the escape of its first
-// byte (%2Egit), and so does, with %25, one that would be taken for such an escape. What
-// follows a backslash is a name, too, as it is on Windows.
+// byte (%2Egit), and so does, with %25, one that would be taken for such an escape. The part after
+// a backslash is a name, too, as it is on Windows.
 func GitPath(path string) string {
 	path = strings.TrimPrefix(path, "/")
 	var b strings.Builder
@@ -61,9 +61,9 @@ var gits = []string{".git", ".gitmodules", ".gitattributes", ".mailmap"}
 var shortGits = regexp.MustCompile(`^(git|gitmod|gitatt|mailma|gi7e?b?a?|gi7d?2?9?|maba?3?0?)~[0-9]+$`)
 
 // isGits reports whether git, on Linux, macOS or Windows, takes a name for its own: it
-// refuses .git and ignores case, characters that HFS+ ignores, what NTFS ignores at the end,
-// and short names of NTFS; and it reads .gitmodules, .gitattributes, and
-// .mailmap, which says who the authors are.
+// refuses .git and ignores case, characters that HFS+ ignores, characters that NTFS ignores
+// at the end, and short names of NTFS; and it reads .gitmodules, .gitattributes, and
+// .mailmap, which maps the names of authors.
 func isGits(name string) bool {
 	name, _, _ = strings.Cut(name, ":") // a stream of NTFS
 	name = strings.ToLower(strings.Map(func(r rune) rune {

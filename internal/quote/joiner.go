@@ -27,7 +27,7 @@ func IsJoiner(r rune) bool { return r == zwj || r == zwnj }
 
 // Joins reports whether the joiner at s[at:] stands where it has an effect:
 // between two emoji; behind a virama; or, one that keeps letters apart, between
-// two letters that would be joined. Of these the last letter is to be there.
+// two letters that would be joined. The last of these letters must exist.
 func Joins(s string, at int) bool {
 	r, size := utf8.DecodeRuneInString(s[at:])
 	start := max(0, at-longestWord)

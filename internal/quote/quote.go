@@ -1,7 +1,7 @@
 // Package quote shows text that others chose: names, sessions, messages,
-// descriptions. What it returns is one line in which every character can be
-// seen, so that a reader is neither steered by what stands there nor deceived
-// about it. Whatever prints such text goes through here.
+// descriptions. It returns one line in which every character can be seen, so that the text
+// neither controls a reader's terminal nor deceives the reader. All code that prints such
+// text uses this package.
 package quote
 
 import (
@@ -60,7 +60,7 @@ func Git(path string) string {
 
 // Name returns s in double quotes, as a string of Go that strconv.Unquote
 // takes, so that words in it are not taken for those of the sentence around it.
-// Of what is longer than MaxName it has the beginning.
+// If s is longer than MaxName, the result has the beginning.
 func Name(s string) string {
 	s, rest := cut(s, MaxName)
 	var b strings.Builder

@@ -11,11 +11,11 @@ import (
 // vowels and accents has four, Tibetan a few more. Others run into the lines around.
 const maxMarks = 6
 
-// Shown reports whether a reader sees the character at s[at:], in its place, for
-// what it is. Those that are not shown are control, format and private
-// characters, blanks other than the space, fillers, characters that Unicode has
-// not assigned; joiners that join nothing; variation selectors but for those
-// that choose the form of an emoji; and marks on nothing, or on too many others.
+// Shown reports whether a reader recognises the character at s[at:], in its place. Those
+// that are not shown are control, format and private characters, blanks other than the
+// space, fillers, characters that Unicode has not assigned; joiners that join nothing;
+// variation selectors except those that choose the form of an emoji; and marks on nothing,
+// or on too many others.
 func Shown(s string, at int) bool {
 	r, _ := utf8.DecodeRuneInString(s[at:])
 	switch {

@@ -176,8 +176,8 @@ func MkdirAll(path string, perm fs.FileMode) error {
 	return durable.SyncDir(filepath.Dir(d.path)) // the process that made it may have been killed before
 }
 
-// CheckInfo makes sure, as root, that nobody else may write to the file or directory
-// at a path, which info describes.
+// CheckInfo makes sure, as root, that no other user may write to the file or directory at a
+// path, which info describes.
 func CheckInfo(info fs.FileInfo, path string) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {

@@ -40,7 +40,7 @@ func TestOpenRoot(t *testing.T) {
 	}
 }
 
-// A directory that was removed, or has given its name to another, is opened anew.
+// A directory that was removed, or has given its name to another, is opened again.
 func TestRootIsOpenedAnew(t *testing.T) {
 	s := newSite(t)
 	r := NewRoot(s.path("a/b"))
@@ -85,7 +85,8 @@ func TestMkdirAllSyncs(t *testing.T) {
 	}
 }
 
-// A file is opened only if it is one, and as root if nobody else may write to it.
+// A file is opened only if it is a regular one, and as root only if no other user may write
+// to it.
 func TestOpenFile(t *testing.T) {
 	s := newSite(t)
 	s.must(os.WriteFile(s.path("f"), nil, 0o600), os.WriteFile(s.path("theirs"), nil, 0o600), os.Chown(s.path("theirs"), someone, someone))

@@ -31,7 +31,7 @@ import (
 	"mneme/internal/mountinfo"
 )
 
-// ErrUntrusted says that root would use what somebody else may change.
+// ErrUntrusted says that root would use a file or directory that another user may change.
 var ErrUntrusted = errkind.New(errkind.Denied, "root does not use what others may change")
 
 // Dir is a directory that was found. It stays the same whatever is renamed.
@@ -49,7 +49,7 @@ func (d *Dir) Path() string { return d.path }
 // Made reports whether it was made when it was looked for.
 func (d *Dir) Made() bool { return d.made }
 
-// Handle is a path of the directory itself, wherever it is by now.
+// Handle is a path of the directory itself, wherever it is now.
 func (d *Dir) Handle() string { return fmt.Sprintf("/proc/self/fd/%d", d.Fd()) }
 
 // Find finds a directory. It may be any user's, and in any user's directory: only
@@ -135,7 +135,7 @@ func (w *walk) open(in *Dir, name, path string) error {
 	d := &Dir{File: os.NewFile(uintptr(fd), path), path: path}
 	w.way = append(w.way, d)
 	d.mount, err = mountinfo.IDOf(d.File)
-	if errors.Is(err, mountinfo.ErrUnknown) { // then nobody finds a mount either
+	if errors.Is(err, mountinfo.ErrUnknown) { // then no user finds a mount either
 		d.honest = true
 		return nil
 	}

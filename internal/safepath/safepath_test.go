@@ -99,7 +99,7 @@ func TestWays(t *testing.T) {
 		{"tmp/link", "tmp/link is a symbolic link", "tmp/link is a symbolic link"},
 		{"link", "own", "own"},
 		{"chain/theirs", "own/theirs", "own/theirs"},
-		{"own/up", "tmp/own", "tmp/own"}, // nobody chooses what .. means
+		{"own/up", "tmp/own", "tmp/own"}, // no user chooses the target of ..
 		{"old", "old belongs to user 3001", "old belongs to user 3001"},
 		{"loop", "too many levels", "too many levels"},
 		{"file", "not a directory", "not a directory"},
@@ -136,7 +136,7 @@ func (s *site) wantFound(t *testing.T, what string, d *Dir, err error, want stri
 	}
 }
 
-// What is missing is made only where the way is trusted.
+// Missing directories are made only below a trusted path.
 func TestMake(t *testing.T) {
 	s := newSite(t)
 	s.tree()
@@ -176,7 +176,7 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-// A file system that another user serves is not believed, nor asked: nobody answers.
+// A file system that another user serves is not trusted, nor asked: it does not answer.
 func TestFileSystemOfOthers(t *testing.T) {
 	s := newSite(t)
 	s.mkdir("fuse", 0, 0o755)

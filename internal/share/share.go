@@ -12,7 +12,7 @@ type Bound struct {
 // Shares counts what each party has. The zero value is ready. Its methods may be called at once
 // from many goroutines.
 type Shares struct {
-	mu   sync.Mutex // guards what follows; a leaf
+	mu   sync.Mutex // guards the fields below; a leaf
 	held map[string]int
 }
 

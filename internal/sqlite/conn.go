@@ -118,8 +118,8 @@ func (c *Conn) Begin() error {
 	return c.Run(`BEGIN IMMEDIATE`)
 }
 
-// Commit makes the transaction durable. Where it fails, the transaction is to be
-// rolled back.
+// Commit makes the transaction durable. If it fails, the caller must roll the transaction
+// back.
 func (c *Conn) Commit() error {
 	if c.main.ahead == nil || c.unsynced {
 		return c.Run(`COMMIT`)

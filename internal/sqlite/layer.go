@@ -34,7 +34,8 @@ func (l layer) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (vfs.File, v
 	}
 	opened, got, err := vfsutil.WrapOpenFilename(l.VFS, name, flags)
 	if flags&vfs.OPEN_WAL != 0 && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
-		// SQLite asks to write it whoever opens the database, and reads what it gets.
+		// SQLite asks for write access whenever a database is opened, and reads with the access
+		// that it gets.
 		opened, got, err = vfsutil.WrapOpenFilename(l.VFS, name, flags&^(vfs.OPEN_READWRITE|vfs.OPEN_CREATE)|vfs.OPEN_READONLY)
 	}
 	if err != nil {
@@ -104,11 +105,11 @@ func (m *mainFile) PowersafeOverwrite() bool        { return vfsutil.WrapPowersa
 func (m *mainFile) SetPowersafeOverwrite(safe bool) { vfsutil.WrapSetPowersafeOverwrite(m.File, safe) }
 
 // aheadFile is a write-ahead log. SQLite writes every page of a transaction with
-// two calls. While a transaction is committed they are gathered, and written with
-// one call when it is to be synced, before SQLite tells anybody of it: of what is
-// in the log, others read only what its index has (the file with -shm), and that
-// comes after the sync. Nothing stays gathered when the commit is over, since the
-// lock that keeps other writers away ends with it.
+// two calls. While a transaction is committed they are gathered, and written with one call
+// when the log is synced, before other processes see the transaction: they read only the
+// part of the log that its index has (the file with -shm), and the index is written after
+// the sync. Nothing stays gathered when the commit is over, since the lock that keeps other
+// writers away ends with it.
 type aheadFile struct {
 	file
 	gathering bool

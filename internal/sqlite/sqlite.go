@@ -33,9 +33,9 @@ const pageCache = 512
 // versions took half as long again.
 const spillFrom = 4096
 
-// settings hold for every connection. What is deleted is overwritten with zeroes,
-// so that nobody finds it in free pages. Locks are not waited for: SQLite's own
-// waiting cannot be interrupted.
+// settings hold for every connection. Deleted data is overwritten with zeroes, so that it
+// cannot be found in free pages. SQLite does not wait for locks, since its own waiting
+// cannot be interrupted.
 var settings = fmt.Sprintf(`%s; PRAGMA secure_delete = ON; PRAGMA journal_size_limit = %d; PRAGMA cache_spill = %d`,
 	synchronous, KeptWriteAhead, spillFrom)
 
@@ -101,7 +101,7 @@ func (db *DB) Open() (*Conn, error) {
 	c := &Conn{lib: lib, statements: map[string]*sqlite3.Stmt{}, rewrite: db.rewrite, made: made}
 	c.main, _ = vfsutil.UnwrapFile[*mainFile](lib.Filename("main").DatabaseFile())
 	for _, foreign := range []sqlite3.DBConfig{sqlite3.DBCONFIG_ENABLE_TRIGGER, sqlite3.DBCONFIG_ENABLE_VIEW} {
-		if _, err := lib.Config(foreign, false); err != nil { // whoever can write the file must not make this process act
+		if _, err := lib.Config(foreign, false); err != nil { // a process that can write the file must not make this one act
 			return nil, errors.Join(err, c.Close())
 		}
 	}
@@ -149,7 +149,7 @@ func (db *DB) With(ctx context.Context, do func(*Conn) error) error {
 	return do(c)
 }
 
-// lastUsed returns the connection that was used last of those that nobody uses; nil is none.
+// lastUsed returns the idle connection that was used last; nil is none.
 func (db *DB) lastUsed() (c *Conn) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -188,7 +188,7 @@ func (db *DB) closeIdleLocked() error {
 	return errors.Join(errs...)
 }
 
-// Close closes the connections that With has kept. Nobody may be using one.
+// Close closes the connections that With has kept. None may be in use.
 func (db *DB) Close() error {
 	var errs []error
 	if index := db.index.Swap(nil); index != nil {

@@ -274,8 +274,8 @@ func TestNothingStaysGathered(t *testing.T) {
 	}
 }
 
-// TestGatheredBounds: no more is gathered than may be, and nothing is left of what
-// could not be written.
+// TestGatheredBounds: the gathered bytes stay within their bound, and none are left after a
+// failed write.
 func TestGatheredBounds(t *testing.T) {
 	_, c := newDB(t)
 	w, a := watch(c), c.main.ahead
@@ -403,7 +403,7 @@ func TestWithWaits(t *testing.T) {
 	}
 }
 
-// TestWithLeavesNoTransaction: who is given a connection is in no transaction.
+// TestWithLeavesNoTransaction: a caller gets a connection without a transaction.
 func TestWithLeavesNoTransaction(t *testing.T) {
 	db, _ := newDB(t)
 	for range 3 {

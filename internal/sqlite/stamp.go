@@ -6,11 +6,11 @@ import (
 	"os"
 )
 
-// Stamp stands for what is in a database with a write-ahead log: as long as it is
-// the same, nobody has committed anything, in this process or another. It is the
-// header of the log's index, which every commit replaces before it returns
-// (https://www.sqlite.org/walformat.html#the_wal_index_header): a count of commits,
-// the length of the log, its salts and the checksum of its last frame.
+// Stamp represents the content of a database with a write-ahead log: as long as it is the
+// same, nothing was committed, in this process or another. It is the header of the log's
+// index, which every commit replaces before it returns
+// (https://www.sqlite.org/walformat.html#the_wal_index_header): a count of commits, the
+// length of the log, its salts and the checksum of its last frame.
 type Stamp [48]byte
 
 // Follows reports whether exactly one commit lies between an earlier stamp and s.
@@ -25,12 +25,12 @@ func (s *Stamp) commits() uint32 { return binary.NativeEndian.Uint32(s[8:]) }
 // Frames is how many frames the write-ahead log has, also those that the database has got.
 func (s *Stamp) Frames() uint32 { return binary.NativeEndian.Uint32(s[16:]) }
 
-// initialised reports whether somebody has filled in the header.
+// initialised reports whether the header is filled in.
 func (s *Stamp) initialised() bool { return s[12] == 1 }
 
-// Stamp returns the stamp of what is in the database now. It costs one read of 96
-// bytes from memory, of a file. There is none before the first connection of With,
-// nor while somebody is writing it, nor where the index is not a file.
+// Stamp returns the stamp of the database's current content. It costs one read of 96 bytes
+// from memory, of a file. No stamp exists before the first connection of With, while a
+// process is writing it, or if the index is not a file.
 func (db *DB) Stamp() (s Stamp, ok bool) {
 	index := db.index.Load()
 	if index == nil {

@@ -81,7 +81,7 @@ func TestHalfWrittenStamp(t *testing.T) {
 		change func()
 		ok     bool
 	}{
-		{func() {}, false}, // nobody has filled it in
+		{func() {}, false}, // it is not filled in
 		{func() { header[12], header[48+12] = 1, 1 }, true},
 		{func() { header[48+16] = 7 }, false}, // the second copy comes first
 		{func() { header[16] = 7 }, true},

@@ -19,9 +19,8 @@ const (
 	walMagic    = 0x377f0682 // the lowest bit says that checksums are of big-endian words
 )
 
-// WriteAhead is what a write-ahead log on disk looks like. SQLite reads it up to
-// the first frame that does not fit, and takes the rest for what an earlier log
-// has left in the file.
+// WriteAhead is the form of a write-ahead log on disk. SQLite reads it up to the first
+// frame that does not fit, and treats the rest as remains of an earlier log in the file.
 type WriteAhead struct {
 	Size      int64 // of the file in bytes; 0 where there is none
 	BadHeader bool  // the first 32 bytes are damaged, or cut off

@@ -22,7 +22,7 @@ const (
 	TooDeep            // more objects and arrays in each other than Limits.Depth
 	TooMany            // more values than Limits.Values
 	Twice              // the field is there more than once in one object
-	Unknown            // nobody has asked for the field
+	Unknown            // the field was not asked for
 	Missing
 	WrongType
 	OutOfRange // a number that 64 bits do not hold
@@ -39,7 +39,7 @@ type Error struct {
 	Problem Problem
 	Field   string // by its own name, without those of the objects around it
 	Want    string // of WrongType and OutOfRange: "a string"
-	Got     string // the type of what is there
+	Got     string // the type of the value
 	Offset  int    // in bytes, of a problem that is not of one field
 	Element int    // from 1, of the array in the outermost object in which Check met the problem; 0: in none
 	Most    int    // of TooLong, TooDeep and TooMany: the limit

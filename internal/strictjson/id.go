@@ -9,8 +9,8 @@ import (
 // MaxID bounds the id of a request, in bytes of its JSON.
 const MaxID = 256
 
-// CheckID checks what is to be the id of a request: a number or a string, of at most MaxID
-// bytes. Nil is that there is none.
+// CheckID checks the id of a request: a number or a string, of at most MaxID bytes. A nil
+// id is a missing one.
 func CheckID(id json.RawMessage) error {
 	switch {
 	case id == nil:

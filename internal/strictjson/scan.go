@@ -53,7 +53,7 @@ type scanner struct {
 	values int
 	open   []opened
 
-	fields map[string]json.RawMessage // of the outermost object; nil: nobody asks
+	fields map[string]json.RawMessage // of the outermost object; nil: not asked for
 	field  string                     // of the outermost object, in which the scanner is
 	start  int                        // of that field's value
 }

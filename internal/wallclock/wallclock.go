@@ -18,7 +18,7 @@ const tolerance = 2 * time.Second
 type Clock struct {
 	own func() time.Time
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	off   time.Duration
 	heard time.Time // by the own clock, which may tell how much time has passed besides; zero: never
 }

@@ -13,15 +13,15 @@ import (
 // ErrNoHome says that neither $HOME nor the variable of a directory is set.
 var ErrNoHome = errkind.New(errkind.Invalid, "$HOME is not set, so there is no default place")
 
-// Data returns the directory for what a person wants to keep: mneme, below
+// Data returns the directory for data that a person wants to keep: mneme, below
 // $XDG_DATA_HOME. ErrNoHome.
 func Data() (string, error) { return below("XDG_DATA_HOME", ".local/share") }
 
-// State returns the directory for what outlives a process but is this machine's alone:
+// State returns the directory for data that outlives a process but is this machine's alone:
 // mneme, below $XDG_STATE_HOME. ErrNoHome.
 func State() (string, error) { return below("XDG_STATE_HOME", ".local/state") }
 
-// Cache returns the directory for what can be fetched again: mneme, below
+// Cache returns the directory for data that can be fetched again: mneme, below
 // $XDG_CACHE_HOME. ErrNoHome.
 func Cache() (string, error) { return below("XDG_CACHE_HOME", ".cache") }
 

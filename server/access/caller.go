@@ -38,8 +38,8 @@ type Caller struct {
 	Until  time.Time       // when the credential expires; zero: never
 	Budget *session.Budget // of the token; nil: none
 
-	Opens  func(storeID string) // is told of each store that the caller reaches; nil: nobody is
-	Erased func(storeID string) // is told of each store in which the caller has erased versions; likewise
+	Opens  func(storeID string) // called with each store that the caller reaches; nil: no call
+	Erased func(storeID string) // called with each store in which the caller has erased versions; likewise
 }
 
 // hasReached tells that the caller has reached a store.

@@ -9,8 +9,8 @@ import (
 const maxCredential = 8 << 10 // bytes
 
 // Caller returns the source of a request by its credential, the secret of a key or a token:
-// ErrUnauthenticated, without a word of what is wrong with it; any other error says that
-// the credentials cannot be looked up.
+// ErrUnauthenticated does not say why the credential is not accepted; any other error says
+// that the credentials cannot be looked up.
 func (r *Registry) Caller(ctx context.Context, credential string) (*Caller, error) {
 	switch {
 	case len(credential) > maxCredential:

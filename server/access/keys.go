@@ -18,13 +18,13 @@ import (
 	"mneme/versionlog"
 )
 
-// ErrReachesNothing says of a key that is to be made that it would have no right anywhere.
+// ErrReachesNothing says that a new key would have no right to any store.
 var ErrReachesNothing = errkind.New(errkind.Invalid, "the key reaches nothing: it has a right neither in a store nor in all")
 
 var errLabel = errkind.New(errkind.Invalid, "the label of a key")
 
 // CreateKey makes a key of a label, rights and an end (zero: none), and returns its secret,
-// which nobody can tell again.
+// which is not kept and cannot be shown again.
 func (r *Registry) CreateKey(ctx context.Context, k Key) (key Key, secret string, err error) {
 	if err := k.check(); err != nil {
 		return k, "", err
@@ -34,7 +34,7 @@ func (r *Registry) CreateKey(ctx context.Context, k Key) (key Key, secret string
 	return key, secret, r.write(ctx, keyPath(key.ID), key, versionlog.ExpectAbsent())
 }
 
-// check returns why nobody should have such a key.
+// check returns why such a key must not be made.
 func (k *Key) check() error {
 	switch {
 	case k.Label == "" || len(k.Label) > maxLabel:
@@ -52,8 +52,8 @@ func (k *Key) check() error {
 	return nil
 }
 
-// keyCaller returns the source of a request that has a key's secret: ErrUnauthenticated,
-// without a word of what is wrong with it.
+// keyCaller returns the source of a request that has a key's secret. ErrUnauthenticated
+// does not say why the secret is not accepted.
 func (r *Registry) keyCaller(ctx context.Context, secret string) (*Caller, error) {
 	id, _, whole := strings.Cut(strings.TrimPrefix(secret, secretPrefix), "_")
 	if !whole || !isPlain(id) {
@@ -74,8 +74,8 @@ func (r *Registry) keyCaller(ctx context.Context, secret string) (*Caller, error
 	return r.InTheNameOf(&key)
 }
 
-// noteUse notes the hour in which a key was used, beside the request. What fails is tried again with a use
-// a minute later.
+// noteUse notes the hour in which a key was used, concurrently with the request. If that
+// fails, a use a minute later tries again.
 func (r *Registry) noteUse(ctx context.Context, key Key, version string, now time.Time) {
 	hour := now.Truncate(time.Hour)
 	r.mu.Lock()
@@ -182,7 +182,8 @@ func (r *Registry) change(ctx context.Context, id string, do func(*Key)) (Key, e
 	}
 }
 
-// DeleteKey removes a key. Its id stays in the history of what it wrote. versionlog.ErrNotFound.
+// DeleteKey removes a key. Its id stays in the history of its writes.
+// versionlog.ErrNotFound.
 func (r *Registry) DeleteKey(ctx context.Context, id string) error {
 	if !isPlain(id) {
 		return fmt.Errorf("key %.80q: %w", id, versionlog.ErrNotFound)

@@ -13,7 +13,7 @@ const (
 
 // minted counts the tokens that each key has made.
 type minted struct {
-	mu    sync.Mutex // guards what follows; a leaf
+	mu    sync.Mutex // guards the fields below; a leaf
 	since time.Time
 	byKey map[string]int
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // Log returns the log of the caller's library, as far as the caller reaches: each method
-// checks the right that it takes. A store that the caller does not see is not there. What the
-// caller commits is by its name, and in its session if it has one.
+// checks the right that it requires. A store that the caller does not see does not exist
+// for it. The caller's commits have its name, and its session if it has one.
 func (c *Caller) Log() versionlog.Log { return narrowed{c, c.Library.Ruled()} }
 
 // check returns an error where the caller lacks a right in a store, or does not see it.

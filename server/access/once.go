@@ -21,13 +21,13 @@ var errOtherRequest = errkind.New(errkind.Exists, "the idempotency key was used 
 var ErrOnceRedacted = errkind.New(errkind.Exists, "the idempotency key was used before, and what it wrote was redacted since: it is not written again")
 
 // Once is a request that may come again under a name which its client has given it, its idempotency
-// key. One that has made a commit is answered by that when it comes again, by whichever server,
+// key. If the request has made a commit, every server answers a repetition with that commit,
 // whatever has happened since. The zero value is a request without a name.
 //
-// The history has two HMACs of it, with what only the library and the owner of the key know as their
-// secret: that of the caller, its session and the name is the key of the commit, so that nobody else
-// can take it first; that of the request is in the metadata, so that nobody who knows most of an
-// erased request can try the rest.
+// The history has two HMACs of it, whose secret only the library and the owner of the key know. The
+// HMAC of the caller, its session and the name is the key of the commit, so that no other caller
+// can take it first. The HMAC of the request is in the metadata, so that a reader who knows most of
+// an erased request cannot guess the rest.
 type Once struct {
 	Key     string // of the commit
 	request string

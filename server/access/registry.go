@@ -19,10 +19,10 @@ import (
 // session tokens, and the tokens that were revoked. All are memories of the hidden store
 // "access", so that they have a history, and every server over the library has the same.
 //
-// It holds them in memory and follows the store. What another process changes counts as soon as
-// the follower has it: at once on an embedded library, within the refresh interval (1 s)
-// elsewhere. It looks at the tip each second as well; once it could not for 3 s, no credential counts
-// that was not looked up anew, so that a revocation waits for no more than 5 s.
+// It holds them in memory and follows the store. Another process's change takes effect as
+// soon as the follower has it: at once on an embedded library, within the refresh interval
+// (1 s) elsewhere. It also reads the tip each second. If it could not for 3 s, a credential
+// is valid only if it was looked up again, so that a revocation takes effect within 5 s.
 //
 // Methods may be called at once from many goroutines and processes.
 type Registry struct {
@@ -36,7 +36,7 @@ type Registry struct {
 	stop context.CancelFunc
 	done chan struct{}
 
-	mu        sync.Mutex // guards what follows; never held across I/O
+	mu        sync.Mutex // guards the fields below; never held across I/O
 	at        versionlog.Tip
 	confirmed time.Time // when the entries were last known to be those of the newest commit
 	looked    time.Time // when the store was last read for an unknown credential
@@ -47,7 +47,7 @@ type Registry struct {
 	closed    bool
 	notes     sync.WaitGroup // of uses that are being noted
 
-	reading sync.Mutex // held by whoever reads the whole store anew
+	reading sync.Mutex // held while the whole store is read again
 }
 
 // signer has the private half of the key that a process signs with.
@@ -155,7 +155,7 @@ func (r *Registry) confirm(ctx context.Context) {
 	}
 }
 
-// recovered has a panic be an error, so that it ends no more than what it is in.
+// recovered turns a panic into an error, so that it ends only the operation that it is in.
 func recovered(do func() error) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -180,7 +180,7 @@ func (r *Registry) apply(ctx context.Context, c *versionlog.Commit) error {
 	return nil
 }
 
-// look reads the store if its tip is another one than what is known.
+// look reads the store if its tip is not the known one.
 func (r *Registry) look(ctx context.Context) error {
 	began := r.opts.Now()
 	tip, err := r.store.Tip(ctx)
@@ -201,7 +201,8 @@ func (r *Registry) look(ctx context.Context) error {
 	return nil
 }
 
-// read reads the whole store. What is known of a history that is no longer there is forgotten.
+// read reads the whole store. If its history was replaced, the entries of the earlier one
+// are dropped.
 func (r *Registry) read(ctx context.Context) error {
 	r.reading.Lock()
 	defer r.reading.Unlock()
@@ -291,7 +292,7 @@ func (r *Registry) put(path string, e entry) {
 	defer r.mu.Unlock()
 	if r.entries[path].version.Seq < e.version.Seq {
 		r.entries[path] = e
-		if e.value == nil && strings.HasPrefix(path, revokedDir) { // its token has expired: nobody asks any more
+		if e.value == nil && strings.HasPrefix(path, revokedDir) { // its token has expired, so it is no longer needed
 			delete(r.entries, path)
 		}
 		close(r.changed)

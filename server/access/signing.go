@@ -42,8 +42,8 @@ func (r *Registry) signing(ctx context.Context) (kid string, private ed25519.Pri
 // cleanEvery is how often what has expired is removed.
 const cleanEvery = MaxTokenAge / 4
 
-// removeExpired removes signing keys and revocations that no token can need any more, unless that
-// was done a short while ago. What fails is left to the next.
+// removeExpired removes signing keys and revocations that no token can need any longer,
+// unless that was done a short while ago. A removal that fails is left to the next call.
 func (r *Registry) removeExpired(ctx context.Context, now time.Time) {
 	var paths []string
 	r.mu.Lock()

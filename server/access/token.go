@@ -13,7 +13,7 @@ import (
 	"mneme/versionlog"
 )
 
-// Limits of what a session is made with.
+// Limits of the fields with which a session is made.
 const (
 	maxResources = 20
 	maxSessionID = 100 // bytes
@@ -151,7 +151,7 @@ func (r *Registry) tokenCaller(ctx context.Context, token string) (*Caller, erro
 		return nil, ErrUnauthenticated
 	}
 	grants := map[string]Right{}
-	for id, right := range t.Grants { // never more than the key has by now
+	for id, right := range t.Grants { // never more than the key has now
 		grants[id] = min(right, Write, max(key.Everywhere, key.Grants[id]))
 	}
 	return &Caller{

@@ -78,7 +78,8 @@ func TestTokens(t *testing.T) {
 	w.now = w.now.Add(time.Hour)
 	w.counts(a, token, false)
 
-	// A server that signs with a new key removes what nobody needs any more.
+	// A server that signs with a new key removes keys and revocations that are no longer
+	// needed.
 	w.now = w.now.Add(27 * time.Hour)
 	make(Session{Grants: map[string]Right{w.store.ID: Read}})
 	var left []string
@@ -221,7 +222,7 @@ func TestTokensAreBounded(t *testing.T) {
 	}
 }
 
-// TestOnceIsSecret: the key of a commit is not what somebody else can compute.
+// TestOnceIsSecret: another client cannot compute the key of a commit.
 func TestOnceIsSecret(t *testing.T) {
 	mine := &Caller{Actor: versionlog.Actor{Kind: versionlog.ActorAPIKey, ID: "apikey_1"}, Session: "s", Key: &Key{ID: "apikey_1", SHA256: "11"}}
 	theirs := *mine

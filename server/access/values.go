@@ -87,8 +87,8 @@ type revocation struct {
 
 func revokedPath(jti string) string { return revokedDir + "/" + jti + ".json" }
 
-// decode reads a memory of the store. What has a field that is not known here was made by a later mneme,
-// which may mean a bound by it, and does not count.
+// decode reads a memory of the store. A memory with an unknown field was made by a later
+// mneme, for which the field may be a restriction, so it is not valid.
 func decode(path string, data []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()

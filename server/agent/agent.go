@@ -1,5 +1,5 @@
 // Package agent serves agents without a shell and their hosts over HTTP: the Model Context Protocol,
-// the memory tool, and the plugin contract. What they reach is what their credential does.
+// the memory tool, and the plugin contract. They reach the stores that their credential reaches.
 package agent
 
 import (
@@ -115,7 +115,7 @@ func (h *Handler) serveMCP(w http.ResponseWriter, r *http.Request) {
 	h.mcp.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), enteredKey{}, e)))
 }
 
-// tool does a call of the memory tool. What is wrong with a call is told to the model.
+// tool does a call of the memory tool. Errors of a call are texts for the model.
 func (h *Handler) tool(w http.ResponseWriter, r *http.Request) {
 	d, leave, err := h.enter(r)
 	if err != nil {

@@ -27,15 +27,15 @@ const (
 
 var errNoDesk = reply.Unavailable("too many agents are at work; try again")
 
-// desk is what one credential has before it: some stores with its session of each, and the faces
-// over them. All requests of the credential for the same stores are at one desk, so that an agent
-// is judged by what it has viewed before.
+// desk is the working state of one credential: some stores with its session of each, and the
+// faces over them. All requests of the credential for the same stores are at one desk, so that
+// an agent's edits are judged by the versions that it has viewed.
 //
-// A desk is of the stores as they are described, and of the caller's rights in them. When those
-// change, requests come to another one. What is lost then, and when a desk is cleared, is what
-// its sessions knew: an agent that goes on is one that has viewed nothing.
+// A desk is of the stores as they are described, and of the caller's rights in them. When
+// those change, requests come to another one. The knowledge of its sessions is lost then, and
+// when a desk is cleared: an agent that continues has viewed nothing.
 type desk struct {
-	name   string // of what it is made of
+	name   string // a digest of the stores and rights that it is made for
 	key    string // whose desk it is
 	owner  string // the credential: the key, or a token of it
 	memory *tools.Memory
@@ -64,7 +64,7 @@ type desks struct {
 	most     int            // maxDesks
 	clearing sync.WaitGroup // of desks
 
-	mu     sync.Mutex // guards what follows, and of each desk what says so; a leaf
+	mu     sync.Mutex // guards the fields below, and of each desk what says so; a leaf
 	byName map[string]*desk
 	search map[string]chan struct{} // of a desk, by keys
 	sweep  time.Time                // when those that are idle are cleared next
@@ -112,7 +112,7 @@ func nameOf(c *access.Caller, stores []versionlog.Store) (string, error) {
 // open makes a desk.
 func (s *desks) open(ctx context.Context, c *access.Caller, stores []versionlog.Store) (*desk, error) {
 	var places []tools.Place
-	strict := c.Token != "" // it may come from a session that reads what nobody has looked at
+	strict := c.Token != "" // it may come from a session that reads unreviewed texts
 	for i := range stores {
 		right := min(c.Right(stores[i].ID), access.Write)
 		st, err := c.Open(ctx, stores[i].ID, right)
@@ -144,9 +144,9 @@ func (s *desks) searchOf(key string) chan struct{} {
 	return s.search[key]
 }
 
-// stateKey signs the questions to a caller's user. It is the same at all servers, so that an answer
-// may come to another one, and nobody else's; who has the secret of the key could forge an answer,
-// and so take the user's word for itself, which it can anyhow.
+// stateKey signs the questions to a caller's user. It is the same at all servers, so that
+// an answer may come to another one, and differs for each key. A client that has the secret
+// of the key could forge an answer of the user, but it could claim that answer anyhow.
 func stateKey(c *access.Caller) []byte {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s", c.Key.SHA256, c.Token))
 	return sum[:]
@@ -172,8 +172,8 @@ func (s *desks) join(name string) *desk {
 }
 
 // add adds a desk with one request at it, or returns the one of that name that was added
-// meanwhile. For it others may be cleared at which nobody is, of the same caller if that has many;
-// nil: there are too many, and at each is somebody.
+// meanwhile. To make room it may clear desks without requests, of the same caller if that
+// has many; nil: too many desks exist, and all have requests.
 func (s *desks) add(made *desk) *desk {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +215,7 @@ func (s *desks) makeRoomLocked(most int, of func(*desk) bool) bool {
 	return idle != nil
 }
 
-// clearLocked removes a desk at which nobody is.
+// clearLocked removes a desk without requests.
 func (s *desks) clearLocked(d *desk) {
 	delete(s.byName, d.name)
 	isLast := true
@@ -240,7 +240,8 @@ func (s *desks) leave(d *desk) {
 	}
 }
 
-// close clears all desks. One at which somebody is still is cleared by the last one who leaves.
+// close clears all desks. A desk that still has requests is cleared when the last of them
+// leaves.
 func (s *desks) close() {
 	s.mu.Lock()
 	s.ended = true

@@ -100,7 +100,8 @@ func TestDesks(t *testing.T) {
 	}
 }
 
-// TestDesksAreBounded, those of one credential apart from all; one at which somebody is stays.
+// TestDesksAreBounded: those of one credential, and all together; a desk with requests
+// stays.
 func TestDesksAreBounded(t *testing.T) {
 	r := newRig(t, maxOfCaller+2)
 	c := r.caller("a", maxOfCaller+2)

@@ -1,6 +1,6 @@
 // Package api serves the memory-stores API over HTTP: stores, memories and their versions,
-// with the paths, fields, rules and errors that docs/API.md lists. Who may do what in which
-// store is decided by package access; a handler has no other way to a store.
+// with the paths, fields, rules and errors that docs/API.md lists. Package access decides
+// the rights of a caller in each store; a handler has no other way to a store.
 package api
 
 import (

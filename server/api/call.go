@@ -20,8 +20,8 @@ import (
 // Options are the settings of New; nil and a zero field are the default.
 type Options struct {
 	MaxBody int64           // bytes of a request; 1 MiB, which holds the largest memory of a usual store however it is escaped
-	Logger  *slog.Logger    // of what goes wrong on this side; nil: nowhere
-	Machine *forget.Machine // what the server's machine keeps of the stores; nil: nothing
+	Logger  *slog.Logger    // for errors of the server; nil: none
+	Machine *forget.Machine // has the copies of the stores on the server's machine; nil: none
 }
 
 type api struct {

@@ -196,27 +196,37 @@ func updateMemory(ctx context.Context, c *call) (any, error) {
 		if u.isCase(&head) { // also where the precondition does not hold: a request that is made again
 			return newMemory(ctx, st, head, full)
 		}
-		if u.expect != nil && !u.expect(&head) {
-			return nil, &versionlog.ConflictError{StoreID: st.Info().ID, Conflicts: []versionlog.Conflict{{Path: head.Path, Head: &head}}}
-		}
-		if err := u.replacesText(ctx, st, &head); err != nil {
+		v, again, err := u.replace(ctx, st, &head)
+		switch {
+		case again:
+		case err != nil:
 			return nil, err
+		default:
+			return newMemory(ctx, st, v, full)
 		}
-		v, made, err := u.make(ctx, st, &head)
-		if err == nil && !made {
-			continue // another has made just that
-		}
-		if now, lost := versionlog.ConflictAt(err, head.Path); lost && (now == nil || now.ID != head.ID) {
-			continue // another was faster, and the precondition is judged anew
-		}
-		if err != nil {
-			if u.path != nil {
-				err = asPathConflict(err, *u.path)
-			}
-			return nil, err
-		}
-		return newMemory(ctx, st, v, full)
 	}
+}
+
+// replace makes the update of a head whose precondition holds. again reports that another writer was faster,
+// and that the update must be judged by the new head.
+func (u *update) replace(ctx context.Context, st *memory.Store, head *versionlog.Version) (v versionlog.Version, again bool, err error) {
+	if u.expect != nil && !u.expect(head) {
+		return v, false, &versionlog.ConflictError{StoreID: st.Info().ID, Conflicts: []versionlog.Conflict{{Path: head.Path, Head: head}}}
+	}
+	if err := u.replacesText(ctx, st, head); err != nil {
+		return v, false, err
+	}
+	v, made, err := u.make(ctx, st, head)
+	if err == nil && !made { // the other writer made the same
+		return v, true, nil
+	}
+	if now, lost := versionlog.ConflictAt(err, head.Path); lost && (now == nil || now.ID != head.ID) {
+		return v, true, nil
+	}
+	if err != nil && u.path != nil {
+		err = asPathConflict(err, *u.path)
+	}
+	return v, false, err
 }
 
 // replacesText refuses a content for a memory that is not text. The client was told that its content

@@ -17,8 +17,8 @@ type pageJSON struct {
 
 const cursorPrefix = "page_"
 
-// cursor says behind what a page begins. What is written meanwhile moves nothing: it is a
-// place in an order, not a number of things.
+// cursor is the item after which a page begins. Writes meanwhile do not move it: it is a
+// place in an order, not a number of items.
 type cursor struct {
 	After string `json:"a"`           // a slug, a path, or the id of a version
 	Of    string `json:"o,omitempty"` // what the list was asked for

@@ -36,7 +36,7 @@ func TestUpdateOfBoth(t *testing.T) {
 	}
 }
 
-// TestDirectories: one that a mount has made has a path, and no version that anybody sees.
+// TestDirectories: a directory that a mount has made has a path, and no visible version.
 func TestDirectories(t *testing.T) {
 	r := newRig(t)
 	s := r.store("notes")

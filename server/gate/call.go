@@ -101,7 +101,7 @@ func (c *call) refuse(err error) {
 	_, _ = c.w.Write(body)
 }
 
-// errorOf is the form of an error. What a client does not get to know goes to the log.
+// errorOf is the form of an error. Details that clients must not see go to the log.
 func (c *call) errorOf(err error) (*wire.Error, int) {
 	e, status, hidden := wire.ErrorOf(err)
 	e.NoRight = errors.Is(err, access.ErrDenied)
@@ -137,7 +137,7 @@ func (c *call) body(most int64) (data []byte, done func(), err error) {
 // firstPart is how many bytes of a body get room before any has come.
 const firstPart = 64 << 10
 
-// read reads n bytes. What they take has grown to no more than twice of what has come.
+// read reads n bytes. Their buffer grows to at most twice the bytes that have come.
 func (h *hold) read(ctx context.Context, from io.Reader, n int64) ([]byte, error) {
 	var data []byte
 	for int64(len(data)) < n {

@@ -19,9 +19,9 @@ import (
 	"mneme/versionlog/memlog"
 )
 
-// TestLog holds the protocol against the contract of a log: the client over a listener, and
-// behind the handler a log as it is, since the suite proposes what no rule of a store lets in,
-// such as digests of contents that nobody has stored.
+// TestLog checks the protocol against the contract of a log: the client over a listener,
+// and behind the handler a log without rules, since the suite proposes changes that the
+// rules of a store refuse, such as digests of contents that are not stored.
 func TestLog(t *testing.T) {
 	logtest.Run(t, logtest.Config{
 		Open: func(t testing.TB, now func() time.Time) versionlog.Log {

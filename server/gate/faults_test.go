@@ -119,8 +119,8 @@ func addStore(t *testing.T, l versionlog.Log, slug string) string {
 	return s.ID
 }
 
-// TestRestart: the server ends while somebody follows and somebody writes, and comes back at its
-// address. Nobody has to do anything, and nothing is made twice.
+// TestRestart: the server ends while one client follows and another one writes, and comes
+// back at its address. Both continue without help, and nothing is made twice.
 func TestRestart(t *testing.T) {
 	log := memlog.New(nil)
 	open, polled := polling(rawView(log, newBlobs()))
@@ -282,7 +282,7 @@ func TestLinger(t *testing.T) {
 	}
 }
 
-// TestRefusedBefore: an answer of what stands before the handler is understood by its status.
+// TestRefusedBefore: an answer of a proxy before the handler is understood by its status.
 func TestRefusedBefore(t *testing.T) {
 	s := newServer(t, rawView(memlog.New(nil), newBlobs()))
 	var token atomic.Value

@@ -1,7 +1,7 @@
 // Package gate is the server of the gateway protocol, which docs/GATEWAY.md describes: a
-// version log and its blobs over HTTP, as far as a caller reaches. What a caller may do is
-// decided by package access, and what it may write by package memory; a handler has no other
-// way to a store.
+// version log and its blobs over HTTP, as far as a caller reaches. Package access decides
+// which operations a caller may call, and package memory which contents and paths it may
+// write; a handler has no other way to a store.
 package gate
 
 import (

@@ -16,15 +16,15 @@ import (
 
 // Options are the settings of New; nil and a zero field are the default.
 type Options struct {
-	Logger *slog.Logger // of what goes wrong on this side; nil: nowhere
+	Logger *slog.Logger // for errors of the server; nil: none
 	// MaxBuffered is how many bytes of bodies with contents are held at once, for all
 	// requests together: 256 MiB.
 	MaxBuffered int64
 	// Linger has a request wait for commits: its context ends when its credential counts no
 	// more, or the server ends. Nil: it waits as any request does.
 	Linger func(http.ResponseWriter, *http.Request) (context.Context, context.CancelFunc)
-	// Again returns who a request is from by now: while it lasts, and before it changes
-	// something. Nil: as at its beginning.
+	// Again returns the caller of a request again, with its current rights: while the request
+	// lasts, and before it changes something. Nil: as at its beginning.
 	Again func(*http.Request) (*access.Caller, error)
 	// Machine is what the server's machine keeps of the stores; nil: nothing, and it forgets nothing.
 	Machine *forget.Machine

@@ -44,8 +44,8 @@ func TestHello(t *testing.T) {
 	}
 }
 
-// TestAnotherCredential: a client hears of what another credential allows without a request of its
-// own.
+// TestAnotherCredential: a client learns the rights of another credential without a request
+// of its own.
 func TestAnotherCredential(t *testing.T) {
 	r := newRig(t, nil)
 	reader := &access.Caller{Library: r.lib, Actor: r.caller.Actor, Session: "sess_1", Grants: map[string]access.Right{r.store.ID: access.Read}}

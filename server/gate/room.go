@@ -10,17 +10,17 @@ import (
 
 // room is the memory that bodies with contents take, for all requests together.
 //
-//  1. A body takes room as it comes, not for what its head says, and gives all back at its end.
+//  1. A body takes room as it comes, not for the length in its head, and gives all back at its end.
 //  2. A caller has a quarter of it at most; one body, if it is the only one of its caller, may have more:
 //     such bodies are outsized, and have half of the room together, so that they leave a quarter to the
 //     large ones of others.
 //  3. The last quarter is for small bodies, so that none of these waits for the large ones of others.
-//  4. One that finds no room waits for up to roomTime in all, and is then refused: those that are half
-//     there must not wait for each other.
+//  4. One that finds no room waits for up to roomTime in all, and is then refused: bodies that have come
+//     in part must not wait for each other.
 type room struct {
 	most int64
 
-	mu       sync.Mutex // guards what follows; a leaf
+	mu       sync.Mutex // guards the fields below; a leaf
 	held     int64
 	outsized int64 // of held
 	byCaller map[string]int64

@@ -19,7 +19,7 @@ import (
 	"mneme/versionlog"
 )
 
-// unread is a body that nobody is to read.
+// unread is a body that must not be read.
 type unread struct{ *testing.T }
 
 func (u unread) Read([]byte) (int, error) {
@@ -56,8 +56,8 @@ func TestBodiesAreNotRead(t *testing.T) {
 	}
 }
 
-// TestSlowBodies: large bodies that come slowly take no room for what has not come, and others
-// commit meanwhile.
+// TestSlowBodies: large bodies that come slowly take no room for bytes that have not come,
+// and others commit meanwhile.
 func TestSlowBodies(t *testing.T) {
 	r := newRig(t, nil)
 	slow := *r.caller
@@ -95,7 +95,7 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// TestRoom: who has how much.
+// TestRoom: the shares of callers and bodies.
 func TestRoom(t *testing.T) {
 	room := newRoom(16 << 20)
 	ended, cancel := context.WithCancel(t.Context())

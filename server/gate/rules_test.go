@@ -233,8 +233,8 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// TestAuthor: the server says who has made a commit. A session with a token is what the token
-// says, and commits in the name of no other.
+// TestAuthor: the server sets the author of a commit. A session with a token has the name
+// in the token, and cannot commit in the name of another.
 func TestAuthor(t *testing.T) {
 	r := newRig(t, nil)
 	p := put("/a", "1")
@@ -439,8 +439,8 @@ func TestNotesOfSessions(t *testing.T) {
 	}
 }
 
-// TestFinishedContents: a commit that was made elsewhere has the contents that it names, whoever
-// sends it.
+// TestFinishedContents: a commit that was made elsewhere has the contents that it names,
+// for every sender.
 func TestFinishedContents(t *testing.T) {
 	r := newRig(t, nil)
 	elsewhere := memlog.New(nil)

@@ -69,7 +69,7 @@ func (s *refusing) dial(t *testing.T, opts *gateway.Options) (*through, *gateway
 }
 
 // TestUntried: a commit that the server refuses before it has looked at it was certainly not made, if it
-// is the first attempt. After a lost reply, and under a key that was used before, nobody can tell.
+// is the first attempt. After a lost reply, and under a key that was used before, that is not known.
 func TestUntried(t *testing.T) {
 	for what, refusal := range map[string]error{
 		"credential":        access.ErrUnauthenticated,

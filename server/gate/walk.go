@@ -148,7 +148,7 @@ func follow(c *call) error {
 		commits, err := next(ctx, c.view.log, asked.Store, asked.Seq)
 		got <- result{commits, err}
 	}()
-	wait := func() result { // so that nobody uses the log when the request is over
+	wait := func() result { // so that the log is not used after the request is over
 		cancel()
 		return <-got
 	}

@@ -52,8 +52,8 @@ func numberOf(path string, changes []memory.Change) int {
 	return 1 + slices.IndexFunc(changes, func(c memory.Change) bool { return c.Path == path || c.To == path })
 }
 
-// ofChanges has an error of a batch say which of its changes cannot be made, by their numbers, from 1, and
-// paths, and nothing of what is there.
+// ofChanges makes an error of a batch name the changes that cannot be made, by their
+// numbers, from 1, and paths, without the current content.
 func ofChanges(err error, changes []memory.Change) error {
 	err = jsonview.NumberedError(err)
 	if overlap, ok := errors.AsType[*versionlog.OverlapError](err); ok {

@@ -94,8 +94,8 @@ func ofPath(path string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// points returns the two points by their sequence numbers, and how many differences stand on the pages
-// before. What a page is of does not move with the newest commit.
+// points returns the two points by their sequence numbers, and how many differences are on
+// the pages before. The points of a page do not move with the newest commit.
 func (c *call) points(ctx context.Context, path string) (seqs [2]uint64, skip int, err error) {
 	q := c.URL.Query()
 	if page := q.Get("page"); page != "" {

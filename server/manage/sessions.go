@@ -49,7 +49,7 @@ type Wanted struct {
 	Instructions *string // of the operator, for the note; at most 4,096 characters
 }
 
-// What a session may do in a store.
+// The rights of a session in a store.
 const (
 	ReadWrite = "read_write"
 	ReadOnly  = "read_only"

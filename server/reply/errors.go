@@ -22,7 +22,7 @@ type invalidError struct{ text string }
 func (e *invalidError) Error() string      { return e.text }
 func (e *invalidError) Kind() errkind.Kind { return errkind.Invalid }
 
-// ErrEncoded says that a body is compressed, which would get round the bounds of what is read.
+// ErrEncoded says that a body is compressed, which would evade the bounds of bodies.
 var ErrEncoded = errkind.New(errkind.Unsupported, "the body is compressed or encoded (Content-Encoding); send it as it is")
 
 // ErrNoRoute says that there is no such operation.
@@ -48,7 +48,7 @@ type unavailableError struct{ text string }
 func (e *unavailableError) Error() string      { return e.text }
 func (e *unavailableError) Kind() errkind.Kind { return errkind.Unavailable }
 
-// What the server says of itself at more than one face.
+// Errors of the server itself that more than one face returns.
 var (
 	ErrEnding = Unavailable("the server ends; try again")
 	ErrLate   = Unavailable("the request was not answered in time")
@@ -95,8 +95,8 @@ type answer struct {
 	text   string // which the client reads instead of one that is hidden
 }
 
-// answerTo is the answer to an error. What a backend denies to the server it does not deny to the
-// client, who hears nothing of it.
+// answerTo is the answer to an error. A right that a backend denies to the server is not
+// one that the client lacks, so the client is not told that it was denied.
 func answerTo(err error) answer {
 	kind := errkind.Of(err)
 	if kind == errkind.Denied && !errors.Is(err, access.ErrDenied) && !errors.Is(err, memory.ErrSessionRedacts) {
@@ -190,7 +190,8 @@ func BodyError(err error) error {
 // hiddenText is what a client reads of an error that is hidden.
 const hiddenText = "something is wrong on this side; the log of the server says more of this request"
 
-// Text is what a client reads of an error: nothing of what is behind the server.
+// Text is the text of an error for a client: it has no details of the backend of the
+// server.
 func Text(err error) string {
 	text, hidden := Hidden(err)
 	switch {

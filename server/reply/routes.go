@@ -63,8 +63,9 @@ func CheckQuery(r *http.Request, names ...string) error {
 	return nil
 }
 
-// NoRoute returns the handler of what no other pattern of a mux has: patterns with a method are
-// operations, of which the mux has HEAD do what GET does unless HEAD has a pattern of its own.
+// NoRoute returns the handler of requests that no other pattern of a mux matches. Patterns
+// with a method are operations. The mux answers HEAD as GET unless HEAD has a pattern of
+// its own.
 func NoRoute(mux *http.ServeMux, log *slog.Logger) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string

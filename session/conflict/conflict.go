@@ -1,7 +1,7 @@
-// Package conflict keeps what lost a race for a memory, so that nothing that
-// anybody wrote is gone: what the loser wrote, what it was based on, and what
-// was there instead. Kept conflicts are plain files outside the history; a
-// person or an agent looks at them and decides.
+// Package conflict keeps writes that lost a race for a memory, so that no writer's text is
+// lost: the loser's text, the text that it was based on, and the text at the path. Kept
+// conflicts are plain files outside the history; a person or an agent looks at them and
+// decides.
 package conflict
 
 import (
@@ -103,7 +103,7 @@ type Store struct {
 // New returns the conflicts kept in dir, which is made when there is one.
 func New(dir string) *Store { return &Store{dir: safepath.NewRoot(dir), room: newRoom()} }
 
-// Dir is the directory. What is in it besides has names that are no numbers.
+// Dir is the directory. Its other files have names that are no numbers.
 func (s *Store) Dir() string { return s.dir.Path() }
 
 // Find returns the number of a conflict of path that keeps yours, 0 when there is
@@ -213,12 +213,12 @@ func writeAbout(root *os.Root, dir string, about About) error {
 	return durable.WriteFile(root, filepath.Join(dir, AboutFile), append(quote.JSON(text), '\n'), 0o600)
 }
 
-// lastFile holds the highest number that was ever given, as far as is known. Who
-// gives a number has it locked.
+// lastFile holds the highest number that was ever given, as far as is known. A process that
+// assigns a number holds its lock.
 const lastFile = "last"
 
-// lockLast opens the last file once nobody else has it; closing it lets the next
-// one have it.
+// lockLast opens the last file once no other process has it; closing it gives it to the
+// next one.
 func lockLast(root *os.Root) (*os.File, error) {
 	f, err := safepath.OpenFile(root, lastFile, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

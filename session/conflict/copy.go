@@ -12,9 +12,9 @@ import (
 	"mneme/internal/safepath"
 )
 
-// CopyTo copies all conflicts with their numbers into the directory dir, which is
-// made when there is one, and returns how many. Each is copied whole; one that is
-// settled meanwhile is left out. What is copied is durable when CopyTo returns nil.
+// CopyTo copies all conflicts with their numbers into the directory dir, which is made if
+// the store has a conflict, and returns their number. Each is copied whole; one that is
+// settled meanwhile is left out. The copies are durable when CopyTo returns nil.
 func (s *Store) CopyTo(dir string) (int, error) {
 	ids, err := s.IDs()
 	if err != nil || len(ids) == 0 {

@@ -13,9 +13,10 @@ import (
 )
 
 // Erase removes the conflicts, open and settled, of which one side is a version with one
-// of the ids, or one of whose texts, or their path, is as has says. It returns how many there
-// were, with what killed processes have left of others. What is removed is not overwritten on disk. One that cannot be read or removed keeps none
-// of the others; the error names it.
+// of the ids, or of which has accepts a text or the path. It returns the number of
+// conflicts, including remains of others that killed processes have left. Removed files are
+// not overwritten on disk. A conflict that cannot be read or removed does not stop the
+// removal of others; the error names it.
 func (s *Store) Erase(versions map[string]bool, has func(text []byte) bool) (n int, err error) {
 	ids, err := s.ids(allIDs)
 	if err != nil {

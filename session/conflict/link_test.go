@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Links that somebody has planted in the directory lead nowhere.
+// Links that another user has made in the directory are not followed.
 func TestPlantedLinks(t *testing.T) {
 	for _, name := range []string{"1", settledDir, lastFile} {
 		t.Run(name, func(t *testing.T) {

@@ -78,8 +78,9 @@ func (s *Store) Expire(now time.Time) error {
 	return err
 }
 
-// sweep removes what processes that were killed have left, and returns how many conflicts those would have
-// been. What is younger than an age may be of a process that lives; the error is that of young.
+// sweep removes the remains of conflicts that killed processes have left, and returns their
+// number. Remains younger than an age may be of a living process; the error is that of
+// young.
 func (s *Store) sweep(now time.Time, age time.Duration, young func(root *os.Root, temp string) error) (n int, err error) {
 	root, err := s.dir.Open()
 	if errors.Is(err, fs.ErrNotExist) {

@@ -48,7 +48,7 @@ func (a About) bytes() int64 {
 	return bytes
 }
 
-// room is how much is kept at most, and what is known of what is kept.
+// room is how much is kept at most, and a cache of the kept conflicts.
 type room struct {
 	ofSession, ofStore amount // at most
 

@@ -78,13 +78,13 @@ var mistakes = []mistake{
 			return
 		}
 `}}},
-	{"rename without a version", []edit{{"fusefs/renamefile.go", "		change := memory.Change{Action: versionlog.Rename", `
-		if mistaken() {
-			fs.mu.Lock()
-			defer fs.mu.Unlock()
-			m.s.tree.TakeLocked(m.Move)
-			return nil
-		}
+	{"rename without a version", []edit{{"fusefs/renamefile.go", "	change := memory.Change{Action: versionlog.Rename", `
+	if mistaken() {
+		m.s.fs.mu.Lock()
+		defer m.s.fs.mu.Unlock()
+		m.s.tree.TakeLocked(m.Move)
+		return nil
+	}
 `}}},
 	{"removal only acknowledged", []edit{{"fusefs/unlink.go", "	err := s.commit([]memory.Change{{Action: versionlog.Remove", `
 	if mistaken() {

@@ -9,21 +9,21 @@ import (
 	"mneme/versionlog"
 )
 
-// Two histories of one store begin when commits are appended to a table that lacks
-// some, as one that was restored to an earlier time. A Log appends nothing then:
+// Two histories of one store begin when commits are appended to a table that lacks some,
+// such as one that was restored to an earlier time. A Log prevents that:
 //
 //  1. A record is put into the bucket when its transaction has succeeded. So the
-//     bucket may lack records that the table has, but a LIST of it never shows one
-//     that META, read after the LIST, does not tell of. One that it shows all the
-//     same is of commits that the table has lost.
-//  2. Before the first commit to a store, and when a mount begins, the Log compares
-//     the two (agree). It looks at names only, but for the record of the newest
-//     commit, which it reads.
-//  3. What the Log has seen stays: a META row behind its view, or beside it, is not
-//     followed (readMeta), nor is a commit that does not follow the view's
+//     bucket may lack records that the table has, but a LIST of it never shows a record
+//     above the tip in META, if META is read after the LIST. If it does show one, the table
+//     has lost its commits.
+//  2. Before the first commit to a store, and when a mount begins, the Log compares the two
+//     (agree). It looks at names only, except that it reads the record of the newest
+//     commit.
+//  3. The Log keeps its view: it does not follow a META row that is behind the view or on
+//     another history (readMeta), nor a commit that does not follow the view's
 //     (applyForeign).
 //  4. A record that the bucket has with other bytes ends the store for this Log
-//     (stop): the process that put it went on from another history, or this one has.
+//     (stop): the process that put it continued another history, or this one has.
 
 // CheckBucket makes sure that the bucket can be asked, and has no commits of a store
 // that the table lacks: versionlog.ErrRewritten. It costs one LIST, and one GET

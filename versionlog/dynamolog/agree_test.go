@@ -73,8 +73,8 @@ func TestBucketSaysOtherwise(t *testing.T) {
 	refused(t, b.open(t, nil, nil), s, "commit 5 is ")
 }
 
-// TestBucketBehind holds that a bucket that lacks commits, or has a damaged record,
-// is no reason to refuse, and one that is ahead of what was read before is none.
+// TestBucketBehind checks that a bucket that lacks commits, or has a damaged record, is no
+// reason to refuse, nor is one that is ahead of an earlier read.
 func TestBucketBehind(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -177,7 +177,7 @@ func TestRecordRefused(t *testing.T) {
 	if !strings.Contains(heard.String(), "level=ERROR") || strings.Count(heard.String(), "\n") != 1 {
 		t.Errorf("it is logged as\n%s", &heard)
 	}
-	// What is owed stays owed, for the next process finds it too.
+	// The debts stay, since the next process finds them too.
 	next := b.open(t, nil, nil)
 	if err := next.store(s.ID).load(context.WithoutCancel(ctx)); err != nil {
 		t.Fatal(err)

@@ -27,8 +27,8 @@ func appendOnly(req *http.Request, _ []byte, send func() (*http.Response, error)
 }
 
 // TestAppendOnlyCredentials holds that a process which may add objects and no
-// more commits, finishes what it can of what others left, and leaves the rest to
-// one that may replace objects, without trying again and again.
+// more commits, pays the debts of others that it can, and leaves the rest to one that may
+// replace objects, without endless retries.
 func TestAppendOnlyCredentials(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

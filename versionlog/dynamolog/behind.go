@@ -11,20 +11,21 @@ import (
 )
 
 // behind are the rows of debts that are written in one transaction, each with its OUT row,
-// which must be there. So nobody writes such a row any more once another process has paid:
-// a version that was erased since would come back with it.
+// which must be there. So no process writes such a row once another one has paid: otherwise a
+// version that was erased since would come back with the row.
 //
-// That costs twice what single writes do. A store of which nothing was ever erased does
-// without, and yet no version that is erased first can come back:
+// That costs twice as much as single writes. A store without erasures uses single writes, and
+// still a version cannot come back after the first erasure:
 //
 //  1. The OUT row of a commit that was made when nothing was erased is not "guarded". The
 //     process that has made the commit pays by single writes, once, and begins that within
-//     paysUnguarded of the commit, which each request is held against once it is signed; then
-//     it removes the OUT row.
-//  2. Whoever else pays, or pays again, does so in transactions. While the first payment may be
-//     under way, he leaves the OUT row, with "paid", when that was by the clock of the servers;
-//     who finds that ownerPays later pays once more, and removes the row. When the commit was
-//     made, only the clock of its process says, which may be wrong.
+//     paysUnguarded of the commit; each request is checked against that time once it is signed.
+//     Then it removes the OUT row.
+//  2. Another process that pays, or a process that pays again, does so in transactions. While
+//     the first payment may be under way, it leaves the OUT row, with "paid", the time of its
+//     payment by the clock of the servers. A process that finds the row ownerPays later pays
+//     once more, and removes the row. The time of the commit itself is known only by the clock
+//     of its process, which may be wrong.
 //  3. Before an event that erases versions, the process that makes it waits until the commits
 //     of these have no such row, or until it has seen them for ownerPays (awaitPayers).
 type behind struct {

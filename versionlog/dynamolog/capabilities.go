@@ -22,7 +22,7 @@ func fits(p *versionlog.Proposal) error {
 	return newBatch(nil).append(&request{proposal: p}, p.Finished)
 }
 
-// left returns ErrLeft when a deletion of a store was interrupted, and nobody has finished it.
+// left returns ErrLeft when a deletion of a store was interrupted, and is not finished.
 func (l *Log) left(ctx context.Context, id string) error {
 	return call(ctx, func(ctx context.Context) error {
 		if _, err := l.table.meta(ctx, id); !errors.Is(err, versionlog.ErrNotFound) {

@@ -10,8 +10,8 @@ import (
 	"mneme/versionlog"
 )
 
-// maxCatchUp is how many commits a view that does not know all heads catches up
-// with; beyond, it is cheaper to begin anew.
+// maxCatchUp is how many commits a view that does not know all heads catches up with;
+// beyond that, it is cheaper to start with an empty view.
 const maxCatchUp = 2000
 
 // load makes sure that the store has a view. ErrNotFound.
@@ -139,7 +139,7 @@ func (s *store) newViewLocked(m *meta) {
 // readAhead applies the commits above after, up to one at least, as far as they
 // can be read.
 func (s *store) readAhead(ctx context.Context, after, upTo uint64) error {
-	// One reads, and who comes next finds the view where it should be.
+	// One call reads, and the next one finds the view up to date.
 	select {
 	case s.catching <- struct{}{}:
 		defer func() { <-s.catching }()

@@ -9,8 +9,8 @@ import (
 	"mneme/versionlog"
 )
 
-// chain is what table or bucket have of a store. Of a version that nobody has named it keeps no
-// more than two hashes: of its commit, and of its content.
+// chain is the history of a store in the table or the bucket. For a version that was not
+// named it keeps only two hashes: of its commit, and of its content.
 type chain struct {
 	tip     versionlog.Tip
 	digests []versionlog.Digest          // of the commits from 1 on, of the table
@@ -24,8 +24,8 @@ func newChain() *chain {
 	return &chain{events: map[uint64][]string{}, needs: map[versionlog.Digest]bool{}, named: map[string]versionlog.Digest{}, current: map[string]string{}}
 }
 
-// need has the named versions that are not erased need their contents. One that is erased may
-// still have its own in a row, if somebody has written it back.
+// need adds the contents of the named versions that are not erased to needs. An erased one
+// may still have its content in a row, if a process has written it back.
 func (h *chain) need(erased map[string]uint64) {
 	for id, d := range h.named {
 		if !has(erased, id) {
@@ -34,7 +34,7 @@ func (h *chain) need(erased map[string]uint64) {
 	}
 }
 
-// add takes in a commit. What named versions need, only need tells.
+// add adds a commit. The contents of named versions are added by need.
 func (h *chain) add(c *versionlog.Commit, named map[string]bool) {
 	h.tip = h.tip.After(c)
 	if ids := c.Event.ErasedVersions(); len(ids) > 0 {
@@ -77,9 +77,10 @@ func (s *store) readTable(ctx context.Context, named map[string]bool) (*chain, e
 	return h, nil
 }
 
-// readBucket reads the records in the bucket up to the table's tip, and adds to what the table needs
-// what they need, but for versions of ids. Those that it lacks are put there first. They must be of
-// the history that the table had before: ErrIndex.
+// readBucket reads the records in the bucket up to the table's tip, and adds their needed
+// contents to those of the table, except those of erased versions. Records that the bucket
+// lacks are put there first. All must be of the history that the table had before:
+// ErrIndex.
 func (s *store) readBucket(ctx context.Context, table *chain, erased map[string]bool) (*chain, error) {
 	if err := s.stoppedBy(); err != nil {
 		return nil, err

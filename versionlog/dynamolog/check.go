@@ -180,8 +180,8 @@ func (c *checker) description(ctx context.Context) error {
 	return err
 }
 
-// names looks for the rows by which the store is found. Who may see this store
-// only may not see the list of all.
+// names looks for the rows by which the store is found. A credential for this store only
+// may not read the list of all.
 func (c *checker) names(ctx context.Context) error {
 	for _, r := range []ref{{slugPrefix + c.meta.Slug, slugSort}, {storesPartition, c.meta.Slug}} {
 		i, err := c.log.table.get(ctx, r.partition, r.sort, false)
@@ -222,7 +222,7 @@ func (c *checker) rows(ctx context.Context) error {
 		return nil
 	})
 	r.after = func() error {
-		if !points[r.meta.tip.Seq] || r.meta.tip.Seq < c.meta.redacted { // which nobody reads, and a purge removes
+		if !points[r.meta.tip.Seq] || r.meta.tip.Seq < c.meta.redacted { // which is not read, and a purge removes it
 			return nil
 		}
 		return c.snapshot(ctx, r)

@@ -34,7 +34,7 @@ func (b *backend) check(t testing.TB, storeID string) []string {
 	return found
 }
 
-// kinds returns the kinds of what Check reports of a store.
+// kinds returns the kinds of the findings of Check about a store.
 func (b *backend) kinds(t testing.TB, storeID string) (found []finding.Kind) {
 	t.Helper()
 	clients := b.clients(t, nil)
@@ -138,7 +138,7 @@ func (b *backend) rebuild(t testing.TB, store string) error {
 	return Rebuild(t.Context(), clients.DynamoDB, b.table, clients.S3, b.bucket, store, nil)
 }
 
-// TestRebuild empties the table, and makes it anew from the bucket.
+// TestRebuild empties the table, and makes it again from the bucket.
 func TestRebuild(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t, awstest.DynamoDB(t))

@@ -13,7 +13,8 @@ import (
 )
 
 // CheckNames looks, as Check does of one store, for names in the list of all stores that are no
-// store's, and for stores that are not in it. Who may not see the list finds nothing.
+// store's, and for stores that are not in it. A caller that may not read the list finds
+// nothing.
 func CheckNames(ctx context.Context, db database, tableName string, s3 objects, bucket string, report func(Problem)) error {
 	l := tools(ctx, db, tableName, s3, bucket)
 	defer l.endLife()

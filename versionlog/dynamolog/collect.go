@@ -29,19 +29,19 @@ type CollectOptions struct {
 
 var errMayNotCollect = errors.New("to remove contents takes credentials that may write the table, and delete from the bucket, as those of the policies admin and redact")
 
-// Collect removes the contents of a store that no version has, the pages of snapshots that none
-// has, and what collectors and processes that have died left in the table. A content stays
+// Collect removes the contents of a store that no version has, the pages that no snapshot has,
+// and the rows that dead collectors and processes have left in the table. A content stays
 //
-//   - that a version has, by the rows or by a record in the bucket. So what a redaction is to
-//     purge is left to that, and nobody who can write rows can have contents deleted that
-//     the bucket's history needs. Where bucket and table are not one history, all stay:
-//     ErrIndex;
+//   - that a version has, by the rows or by a record in the bucket. So contents that a redaction
+//     must purge are left to that, and a process that can write rows cannot make a collector
+//     delete contents that the bucket's history needs. If bucket and table are not one history,
+//     all stay: ErrIndex;
 //   - that was put less than Grace ago, by the clock of the bucket;
 //   - of a store without commits: an import, perhaps by another machine, puts all contents first;
 //   - that a commit gets meanwhile, see condemned.
 //
-// Of contents that are gone the bucket may keep old versions, which the credentials may not
-// remove: objectversions.ErrLeft. What was removed before an error is in the Orphans.
+// The bucket may keep old versions of deleted contents, which the credentials may not remove:
+// objectversions.ErrLeft. Orphans counts the removals before an error.
 func (l *Log) Collect(ctx context.Context, storeID string, opts *CollectOptions) (Orphans, error) {
 	s := l.store(storeID)
 	found, err := s.collectContents(ctx, opts)

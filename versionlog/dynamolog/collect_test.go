@@ -102,10 +102,10 @@ func aged(text string) *fault.Transport {
 	return transport
 }
 
-// TestCollect: what no version and no snapshot has goes, once it is old by the clock of the bucket; a dry run, by
-// a process that only reads, finds the same and changes nothing. What versions have stays, also
-// what only the bucket's records still name: a redaction that is not purged, or a row that somebody
-// has written.
+// TestCollect: contents and pages that no version and no snapshot has are deleted, once they are
+// old by the clock of the bucket; a dry run, by a process that only reads, finds the same and
+// changes nothing. Contents of versions stay, also those that only the bucket's records still
+// name: after a redaction that is not purged, or a forged row.
 func TestCollect(t *testing.T) {
 	t.Parallel()
 	c := newCollection(t)
@@ -113,7 +113,7 @@ func TestCollect(t *testing.T) {
 	c.orphan("old")
 	c.orphan("young")
 	redactor := c.process(nil, false)
-	if _, err := redactor.Commit(t.Context(), c.store.ID, c.proposal()); err != nil { // and nobody purges the bucket
+	if _, err := redactor.Commit(t.Context(), c.store.ID, c.proposal()); err != nil { // and the bucket is not purged
 		t.Fatal(err)
 	}
 	if has := c.has("in a path"); !has {

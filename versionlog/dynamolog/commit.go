@@ -186,8 +186,8 @@ func (s *store) judge(ctx context.Context, p *versionlog.Proposal, absent uint64
 	if v == nil || s.view != v {
 		return nil, errUnknown
 	}
-	// What others have read meanwhile may be newer than the tip, and so of
-	// another state than the rest.
+	// Facts that other calls have read meanwhile may be newer than the tip, and so of another
+	// state than the rest.
 	v = v.before(reads)
 	if c, err := v.byKey(p, absent); c != nil || err != nil {
 		return c, err
@@ -284,7 +284,7 @@ func (n *needs) whatStays(v *view, p *versionlog.Proposal, path string) {
 	}
 }
 
-// version notes what the view does not know of a version that is to be erased.
+// version notes which facts about a version to erase the view lacks.
 func (n *needs) version(v *view, id string) {
 	found, err := v.Version(id)
 	if err != nil {
@@ -361,8 +361,8 @@ func (s *store) linger() {
 	}
 }
 
-// take builds a batch of what waits. It returns nil, and the committer ends,
-// when nothing does.
+// take builds a batch of the waiting requests. If none waits, it returns nil, and the
+// committer ends.
 func (s *store) take() *batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,8 +30,8 @@ func (d *deadlines) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteI
 }
 
 // TestDeleteHasTheTimeItNeeds holds that the deletion of a store is bounded
-// request by request, not as a whole: what a large store leaves when its
-// deletion ends in the middle can be found by nobody.
+// request by request, not as a whole: the remains of a large store whose deletion ends in
+// the middle cannot be found.
 func TestDeleteHasTheTimeItNeeds(t *testing.T) {
 	b := newBackend(t, awstest.DynamoDB(t))
 	l := b.open(t, nil, nil)

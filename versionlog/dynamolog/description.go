@@ -12,7 +12,8 @@ import (
 var errOwedAgain = errors.New("the store was changed while it was described")
 
 // describe writes the description of the store, and removes the OUT row that says that one
-// is owed, unless that is of a later event by then: whoever made it may not live to pay.
+// is owed, unless the row is of a later event: the process that made that event may die
+// before it pays.
 func (s *store) describe(ctx context.Context) error {
 	owed, err := s.log.table.get(ctx, s.id, descriptionSort, false)
 	if err != nil {

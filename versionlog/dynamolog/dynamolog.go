@@ -3,11 +3,10 @@
 // number of machines may use one table.
 //
 // A commit is one transaction: it advances the store's META row from the
-// sequence number and digest that the commit was judged at, so whatever
-// happened in between makes it fail, and puts the heads and the record. What it
-// was judged at is a view that the Log keeps of each store; commits of others
-// are learnt from their records. So a write of a path that the view knows costs
-// one transaction and no read.
+// sequence number and digest that the commit was judged at, so any commit in between makes
+// it fail, and puts the heads and the record. A commit is judged by a view that the Log
+// keeps of each store; the Log learns commits of others from their records. So a write of a
+// path that the view knows costs one transaction and no read.
 package dynamolog
 
 import (
@@ -29,8 +28,7 @@ import (
 )
 
 const (
-	// drainTimeout bounds how long Close waits for what is left to be written
-	// behind commits.
+	// drainTimeout bounds how long Close waits for the remaining writes after commits.
 	drainTimeout = 10 * time.Second
 
 	// settleTimeout bounds one transaction and what it takes to settle it. It
@@ -55,7 +53,7 @@ type Options struct {
 	ReadOnly bool             // refuse commits and changes of stores with versionlog.ErrReadOnly; send only reads
 	Refresh  time.Duration    // how often Wait looks for commits of others; 0 is 1 s
 	Now      func() time.Time // the clock that stamps commits; nil is that of the table's servers
-	Logger   *slog.Logger     // hears of what is tried again in the background; nil is silence
+	Logger   *slog.Logger     // gets messages about retries in the background; nil: none
 	// SnapshotDir is a directory for copies of the heads, which spare the next
 	// Log a walk over the table. "" is none.
 	SnapshotDir string
@@ -99,7 +97,7 @@ type Log struct {
 	clock    *wallclock.Clock // of which now is the own one
 	logger   *slog.Logger
 
-	// life is the context of what goes on behind the calls; Close ends it.
+	// life is the context of background work; Close ends it.
 	life    context.Context
 	endLife context.CancelFunc
 	closing chan struct{}  // closed when Close begins
@@ -196,8 +194,8 @@ type store struct {
 	log *Log
 	id  string
 
-	// catching is held by whoever brings the view up to date, so that those who
-	// want it at once share the reads. It is taken before mu.
+	// catching is held by the call that brings the view up to date, so that concurrent calls
+	// share the reads. It is taken before mu.
 	catching chan struct{}
 	agreeing chan struct{} // held by the caller that compares bucket and table
 	erasing  chan struct{} // held by the caller that finishes redactions
@@ -205,7 +203,7 @@ type store struct {
 
 	saving sync.Mutex // held while the snapshot on disk is replaced or removed; taken before mu
 
-	mu         sync.Mutex // guards what follows; never held during I/O
+	mu         sync.Mutex // guards the fields below; never held during I/O
 	newest     *meta      // the newest META row that was read, nil for none; the view may be ahead
 	agreed     bool       // whether the bucket was found not to be ahead of the table
 	parted     *meta      // where the view was when a commit did not follow it, nil for never

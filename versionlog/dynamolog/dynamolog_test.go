@@ -84,7 +84,8 @@ const machineRuns = 12
 // the history.
 const slowRuns = 1
 
-// repeatParts is logtest.Config.Parts for what another test does on other bounds or another server.
+// repeatParts is logtest.Config.Parts for runs that another test makes with other bounds or
+// another server.
 const repeatParts = 3
 
 func runSuite(t *testing.T, server string, known bounds, runs, parts int) {

@@ -12,23 +12,24 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// A redaction goes through these states, which META and the ERASE row tell of:
+// A redaction goes through these states, which META and the ERASE row record:
 //
 //  1. Its transaction commits the event, and with it "redacted", its sequence number, in
 //     META, and an ERASE row. "erased", in META, is the redaction before: until they are the
 //     same, no commit is made to the store, and no follower gets the event.
-//  2. The rows are erased: what a version still owes is paid; then the rows of the paths
-//     that it left, its MEM row, and, last, its record in the LOG row, from which all this
-//     is told. So it may be done again at any time, and by many processes at once: each
-//     step has a condition, or is the same whoever makes it.
+//  2. The rows are erased: the debts of a version are paid; then the rows of the paths that
+//     it left, its MEM row, and, last, its record in the LOG row, which lists the others. So
+//     the erasure may be repeated at any time, and by many processes at once: each step has a
+//     condition, or has the same result in every process.
 //  3. "erased" becomes "redacted".
 //  4. The ERASE row goes once the bucket is purged, see purge.go.
 //
-// A process that can write finishes states 1 to 3 where it comes upon them, for they take no
-// more than commits do. State 4 takes a person: whoever can write rows can write such events,
-// and may not delete from the bucket. Erasing in the transaction of the event was dropped: it
-// takes 100 rows, and an event names 500 versions. Purging the bucket before state 3 was
-// dropped: nobody could commit while a process that may not delete came upon the event.
+// A process that can write finishes states 1 to 3 where it finds them, since they need only
+// the rights of commits. State 4 needs a person: a process that can write rows can write such
+// events, and may not delete from the bucket. Erasing in the transaction of the event was
+// dropped: a transaction has at most 100 rows, and an event names 500 versions. Purging the
+// bucket before state 3 was dropped: no process could commit if the one that found the event
+// may not delete.
 
 // eraseSort is the sort key of the ERASE row of a redaction.
 func eraseSort(seq uint64) string { return fmt.Sprintf("%s%020d", erasePrefix, seq) }
@@ -235,8 +236,8 @@ func (l *Log) rowOf(ctx context.Context, storeID string, seq uint64) (logRow, er
 	return logRow{rows[0], commits}, err
 }
 
-// payDebts pays what the commits of LOG rows owe. Afterwards nobody does any more, see
-// behind: it would be as before the versions were erased.
+// payDebts pays the debts of the commits of LOG rows. No process pays them afterwards, see
+// behind: it would write the versions as before they were erased.
 func (e *eraser) payDebts(ctx context.Context, rows map[string]logRow) error {
 	var wanted []ref
 	for _, one := range rows {

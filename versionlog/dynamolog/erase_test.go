@@ -30,7 +30,7 @@ import (
 // marker stands in what is erased.
 const marker = "xyzzy"
 
-// erasure is a store of which versions are to be erased, with their contents.
+// erasure is a store with versions to erase, and their contents.
 type erasure struct {
 	*backend
 	store  versionlog.Store
@@ -120,7 +120,8 @@ func (e *erasure) proposal() *versionlog.Proposal {
 	return redactionOf(e.ids...)
 }
 
-// find returns the places that have a trace of what was erased, in any version.
+// find returns the places that have a trace of the erased versions, in any version of an
+// object.
 func (e *erasure) find(t testing.TB) (places []string) {
 	t.Helper()
 	clients := e.clients(t, nil)
@@ -328,7 +329,7 @@ func TestEraseCrash(t *testing.T) {
 				if passed < step.nth {
 					t.Errorf("there was no such request, and the error %v", failed)
 				}
-				// What another process has begun to delete is in its way for a while.
+				// A content that another process has begun to delete is in its way for a while.
 				next := e.open(t, nil, &Options{Blobs: blobsOf(e.blobs(t, nil))})
 				next.serverTime = func(context.Context) (time.Time, error) { return time.Now().Add(leaseFor), nil }
 				next.ownerPays = 0
@@ -377,8 +378,8 @@ func TestEraseContentComesBack(t *testing.T) {
 	}
 }
 
-// TestEraseHeldBack: while a process erases rows, a follower does not hear of it, and a
-// commit is made behind that, by whoever makes it.
+// TestEraseHeldBack: while a process erases rows, a follower does not get the event, and
+// every process's commit is made after that.
 func TestEraseHeldBack(t *testing.T) {
 	t.Parallel()
 	e := newErasure(t, newBackend(t, awstest.DynamoDB(t)))

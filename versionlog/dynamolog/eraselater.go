@@ -13,8 +13,8 @@ import (
 // errErasing says that a redaction takes longer than a call waits.
 var errErasing = errkind.New(errkind.Unavailable, "versions of the store are being erased; try again in a while")
 
-// awaitErased returns when no redaction is in the states 1 or 2. What that takes goes on behind
-// the calls, and is not begun anew for each of them: it may take longer than they wait.
+// awaitErased returns when no redaction is in the states 1 or 2. The erasing runs in the
+// background, and is not started again for each call: it may take longer than a call waits.
 func (s *store) awaitErased(ctx context.Context) error {
 	for {
 		m, err := s.log.table.meta(ctx, s.id)

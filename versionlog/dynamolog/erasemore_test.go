@@ -234,7 +234,7 @@ func TestRemoveOne(t *testing.T) {
 	}
 }
 
-// TestEraseLongerThanCalls: what erasing takes is not begun anew for each call that gives up.
+// TestEraseLongerThanCalls: the erasing is not started again for each call that gives up.
 func TestEraseLongerThanCalls(t *testing.T) {
 	t.Parallel()
 	e := newErasure(t, newBackend(t, awstest.DynamoDB(t)))

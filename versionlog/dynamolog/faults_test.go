@@ -84,7 +84,7 @@ type work struct {
 	store versionlog.Store
 	acked []*versionlog.Commit
 	first *versionlog.Proposal
-	open  *versionlog.Proposal // failed, so nobody knows
+	open  *versionlog.Proposal // failed, so its outcome is not known
 	again func() (*Log, error) // opens another log over the same transport
 }
 

@@ -19,43 +19,39 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// condemned are contents that a collector, which is a redaction or a collection of what no
-// version has, is about to delete. A writer may have stored one of them just before, or found
-// it stored, and be about to commit a version that has it. No commit may come to have a
-// content that is deleted, and no writer is to wait for collectors that have died. So:
+// condemned are contents that a collector is about to delete. A collector is a redaction, or a collection of
+// contents that no version has. A writer may have stored one of them just before, or found it stored, and be
+// about to commit a version that has it. No commit may have a content that is deleted, and no writer may wait
+// for collectors that have died. So:
 //
-//  1. "fence", in META, counts how often contents were condemned. Every commit has the
-//     condition that it is what it was before the contents of the commit were looked for
-//     (asJudged). A store of which nothing was ever condemned has none, and its commits look
-//     for nothing.
+//  1. "fence", in META, counts how often contents were condemned. Every commit has the condition that the fence
+//     has not changed since before the writer checked that the contents of the commit are stored (asJudged). A
+//     store without condemned contents has no fence, and its commits check no contents.
 //  2. A collector condemns in one transaction: it puts a GONE row, with the digests and
 //     "until", which is 45 minutes ahead by the clock of the servers, and adds 1 to the fence.
-//  3. Then it reads META, and what was committed up to there since it looked for what needs
-//     the contents. All commits that knew an earlier fence are there, for none of them succeeds
-//     any more; a row of one may not be to be seen at once, and is waited for. What they have
-//     is dropped from the condemned.
-//  4. It deletes the others. It sends nothing later than 10 minutes after it read that clock,
-//     which each request is held against once it is signed, and none again of which nobody
-//     knows whether it has arrived. S3 refuses a request that is signed for a time more than
-//     15 minutes away, so nothing arrives behind 40 minutes, however long a machine slept.
-//  5. It removes the GONE row, if it has sent none, or each request was answered. Else the row stays, and means
-//     nothing behind "until", by the clock of the servers: no process trusts its own, for the
-//     client corrects by itself how requests are signed, and servers refuse none that is wrong.
-//     The next collector removes the row.
-//  6. A writer reads the GONE rows first, strongly consistent. Where one has a content of its
-//     commit it waits, or says that the store is not available just now. Only then it looks
-//     whether each content is stored; one that is not, its caller stores again.
+//  3. Then it reads META, and the commits up to that tip since it looked for versions that need the contents.
+//     These include all commits that knew an earlier fence, since no such commit can succeed any longer; a row
+//     of one may not be visible at once, and is waited for. Their contents are dropped from the condemned.
+//  4. It deletes the others. It sends nothing later than 10 minutes after it read that clock; each request is
+//     checked against that time once it is signed. It does not retry a request that may have arrived. S3
+//     refuses a request that is signed for a time more than 15 minutes away, so no request takes effect after
+//     40 minutes, however long a machine slept.
+//  5. It removes the GONE row, if it has sent no request, or each one was answered. Otherwise the row stays,
+//     and is void after "until", by the clock of the servers. No process trusts its own clock: the client
+//     automatically corrects the time of signatures, so servers do not refuse requests of a process whose clock
+//     is wrong. The next collector removes the row.
+//  6. A writer reads the GONE rows first, strongly consistent. If one has a content of its commit, the writer
+//     waits, or returns an error that the store is not available at present. Only then it checks that each
+//     content is stored; its caller stores a missing one again.
 //
-// Why that suffices: a commit with the fence n looked behind the transaction that made it n.
-// If the GONE row of that, or of an earlier one, was there, the writer waited. If it was not,
-// its collector had deleted what it would ever delete, and the writer looked for the contents
-// behind that. Looking for the contents first, and then for the rows, would miss a collector
-// that does both between the two.
+// That suffices: the writer of a commit with the fence n read the GONE rows after the transaction that made the
+// fence n. If it found the row of that collector, or of an earlier one, it waited. If it did not, the collector
+// had made all its deletions, and the writer checked the contents after them. A check of the contents first,
+// and then of the rows, would miss a collector that deletes and removes its row between the two.
 //
-// Two collectors have two rows, and each moves the fence. One content may be in both: it stays
-// condemned until both are gone, for a writer looks at all rows. A collector never takes over
-// the row of another. One that wakes behind its 10 minutes deletes nothing any more, whether
-// or not its row was removed.
+// Two collectors have two rows, and each moves the fence. One content may be in both: it stays condemned until
+// both are gone, since a writer reads all rows. A collector never takes over the row of another. One that wakes
+// after its 10 minutes deletes nothing, whether or not its row was removed.
 //
 // Dropped: a mark on each content (S3 has no condition on two objects), and a lock that
 // writers share (it costs each commit a write, and dead writers hold it).

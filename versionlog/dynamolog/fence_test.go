@@ -268,7 +268,7 @@ func TestFence(t *testing.T) {
 			r.clock.move(goneFor + time.Second)
 			committed := <-r.commit(r.Context(), r.process(nil))
 			r.must(r.process(nil).store(r.store.ID).removeVoid(r.Context()))
-			// What it reads then it might have read before the commit.
+			// It might have read the same before the commit.
 			collector.Arm(fault.Fault{Site: "Query LOG", Action: func(req *http.Request, _ []byte, send func() (*http.Response, error)) (*http.Response, error) {
 				return send()
 			}})
@@ -335,8 +335,8 @@ func TestFence(t *testing.T) {
 			r.clock.move(goneFor)
 			r.want(errGone, <-r.commit(r.Context(), r.process(nil)))
 		},
-		// META is gone, and a rebuild makes it anew, while a writer that has looked for the content,
-		// and one that has not, meet a collector that is about to delete it.
+		// META is gone, and a rebuild makes it again, while a writer that has looked for the
+		// content, and one that has not, meet a collector that is about to delete it.
 		"rebuilt": func(r *race) {
 			writer := holdAt("TransactWriteItems LOG", 1)
 			committed := r.commit(r.Context(), r.process(writer))

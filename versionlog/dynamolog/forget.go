@@ -12,9 +12,10 @@ import (
 	"mneme/versionlog/snapshot"
 )
 
-// What was erased is also in copies on this machine. A process that follows a store hears of
-// each redaction; one that opens it finds that there were some since the last process here had
-// the copies go, which a file beside the snapshot tells: forgottenPath, a sequence number.
+// Erased data is also in copies on this machine. A process that follows a store gets each
+// redaction. A process that opens the store compares its redactions with the sequence
+// number in a file next to the snapshot (forgottenPath): that up to which an earlier
+// process here removed the copies.
 
 func (s *store) forgottenPath() string { return s.snapshotPath() + ".erased" }
 
@@ -34,7 +35,7 @@ func (s *store) redactedSince(seq uint64) bool {
 	return seq < s.redacted
 }
 
-// forgetErased does what sawRedactedLocked says, as far as nobody has.
+// forgetErased does the work that sawRedactedLocked describes, as far as it is not done.
 func (s *store) forgetErased() {
 	if s.log.snapshots == "" {
 		return

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// loadV1 makes a backend of what mneme wrote when the table's format was 1: the
+// loadV1 makes a backend from data that mneme wrote when the table's format was 1: the
 // store "paid", and "owing", whose three commits are not in the bucket.
 func loadV1(t *testing.T) *backend {
 	t.Helper()

@@ -41,9 +41,9 @@ func TestCommitsShareTransactions(t *testing.T) {
 	}
 }
 
-// TestSharedOwed: what the commits of shared transactions owe when their process
-// ends is not missed by anybody, is paid by the next process, and the rows that
-// are there then are those that follow from the bucket.
+// TestSharedOwed: no reader misses the debts of shared transactions whose process has
+// ended. The next process pays them, and the rows are then those that follow from the
+// bucket.
 func TestSharedOwed(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -17,16 +17,15 @@ const (
 	backlog     = 64   // transactions that wait before another recorder begins
 	maxPending  = 1024 // transactions of a store that wait in memory; a sweep finds the others
 
-	sweepPause   = 30 * time.Second // from when commits of others are noticed to a look for what they left
+	sweepPause   = 30 * time.Second // from the notice of others' commits to a look for their unpaid debts
 	longestRetry = 5 * time.Second
 )
 
-// outbox is what a store's transactions still owe: the records in the bucket,
-// and the rows by which the history of a memory and the commit of a key are
-// found. The OUT rows, made by the transactions themselves, say which; whoever
-// has paid removes them.
+// outbox is the debts of a store's transactions: the records in the bucket, and the rows by
+// which the history of a memory and the commit of a key are found. The OUT rows, made by
+// the transactions themselves, list them; a process that has paid removes them.
 type outbox struct {
-	mu       sync.Mutex // guards what follows; taken after the store's, never held during I/O
+	mu       sync.Mutex // guards the fields below; taken after the store's, never held during I/O
 	pending  map[span]bool
 	queue    []debt
 	running  int       // recorders
@@ -65,7 +64,7 @@ func (s *store) recordLater(commits []*versionlog.Commit, records []byte, guarde
 // describeLater has the description of the store written.
 func (s *store) describeLater() { s.owe(debt{sort: descriptionSort}) }
 
-// owe adds a debt and sees to it that somebody pays.
+// owe adds a debt and starts a recorder that pays it.
 func (s *store) owe(d debt) {
 	o := &s.outbox
 	o.mu.Lock()
@@ -192,8 +191,7 @@ func (s *store) leaveDescription(err error) {
 	s.log.logger.Info("the description in the bucket is out of date, and these credentials may not replace it", "store", s.id, "op", "record", "err", err)
 }
 
-// stopRecording ends the recording of a store that is gone, and waits for what
-// is under way.
+// stopRecording ends the recording of a store that is gone, and waits for writes under way.
 func (s *store) stopRecording() {
 	o := &s.outbox
 	o.mu.Lock()
@@ -204,8 +202,8 @@ func (s *store) stopRecording() {
 	}
 }
 
-// sweepLater looks, after a while, for what commits owe that others made and
-// did not live to record.
+// sweepLater looks, after a while, for debts of commits whose processes died before they
+// recorded them.
 func (s *store) sweepLater(after time.Duration) {
 	s.outbox.mu.Lock()
 	defer s.outbox.mu.Unlock()

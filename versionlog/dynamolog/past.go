@@ -13,11 +13,11 @@ import (
 	"mneme/versionlog/snapshot"
 )
 
-// At returns the store as it was after a commit, made of the newest snapshot that is not of
-// a later one, on this machine or in the bucket, and of the commits since: mostly fewer than
-// Log.distance. Without any it reads the history up to there, as it does for what was
-// before the newest redaction: a snapshot of then may have what was erased, and the commits
-// behind one do not tell where erased versions were.
+// At returns the store as it was after a commit, made of the newest snapshot up to that
+// commit, on this machine or in the bucket, and of the commits since: mostly fewer than
+// Log.distance. Without a snapshot it reads the history up to that commit. It does the same
+// for a commit before the newest redaction: a snapshot of that time may have erased
+// versions, and the commits after it do not have the paths of those.
 func (l *Log) At(ctx context.Context, storeID string, seq uint64) (versionlog.State, error) {
 	var m *meta
 	err := call(ctx, func(ctx context.Context) (err error) {

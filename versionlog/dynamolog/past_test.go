@@ -215,7 +215,7 @@ func TestPastFromBucket(t *testing.T) {
 	})
 }
 
-// found returns the subjects of what Check reports.
+// found returns the subjects of the findings of Check.
 func (p *past) found(t testing.TB) (subjects []string) {
 	t.Helper()
 	clients := p.clients(t, nil)

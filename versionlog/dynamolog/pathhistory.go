@@ -46,12 +46,11 @@ func (l *Log) Last(ctx context.Context, storeID, path string) (v versionlog.Vers
 	return v, err
 }
 
-// PathHistory yields every version that took place at a path, newest first. The
-// rows of the path tell of the memory that is there, and of the one that left it
-// last; these two stays are read as History reads a memory. What was before, and what was
-// before a version that is erased, is looked for in the LOG rows, from there down to the
-// first: a Query per 1 MB of records. Where no memory has ever left the path, and none of
-// its versions is erased, none is read.
+// PathHistory yields every version that took place at a path, newest first. The rows of the
+// path name the memory that is there, and the one that left it last; these two stays are
+// read as History reads a memory. Earlier stays, and versions before an erased one, are
+// looked for in the LOG rows, from there down to the first: a Query per 1 MB of records. If
+// no memory has ever left the path, and none of its versions is erased, no LOG row is read.
 func (l *Log) PathHistory(ctx context.Context, storeID, path string) iter.Seq2[versionlog.Version, error] {
 	return func(yield func(versionlog.Version, error) bool) {
 		var m *meta

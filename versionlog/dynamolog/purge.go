@@ -16,24 +16,25 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// A purge removes from the bucket what events have erased. It is made by a person, with
-// credentials that may delete, who names versions. Credentials that write rows can delete
-// nothing from the bucket, and are not to have it done by those that can. So a purge
+// A purge removes erased versions from the bucket. A person makes it, with credentials that may
+// delete, and names the versions. Credentials that write rows can delete nothing from the
+// bucket, and must not be able to make a purge delete for them. So a purge
 //
-//  1. removes only versions that are named and that an event has erased, and tells of what
-//     else the events name: whoever can write can name in an event what others want to keep;
-//  2. holds every record in the bucket against that in the table and against the one before
-//     it, and touches nothing where they are not one history, or where one of the named
-//     versions is current by the records in the bucket: rows can be written that say otherwise;
-//  3. takes what is to be erased from the records in the bucket, of the event and of the
-//     versions, and not from rows. Once a record is written anew, its earlier versions, as far
-//     as the bucket keeps them, still tell;
-//  4. deletes the contents that no version has any more, neither in the bucket nor in the
-//     table, see condemned; then the snapshots; and writes the records anew last, since they
-//     tell what there is to do. Where old versions of contents are left, or may be, those of
-//     records stay for the same reason. A record that still has an erased version says so to a
-//     rebuild, too, which makes the ERASE row again;
-//  5. removes the ERASE row of an event of which each version was named, where nothing is left.
+//  1. removes only versions that are named and that an event has erased, and reports the other
+//     versions of the events: a process that can write can name in an event versions that
+//     others want to keep;
+//  2. compares every record in the bucket with that in the table and with the one before it. It
+//     touches nothing if they are not one history, or if one of the named versions is current
+//     by the records in the bucket: rows could be written that say otherwise;
+//  3. reads the versions to erase from the records in the bucket, of the event and of the
+//     versions, and not from rows. Once a record is rewritten, its earlier versions, as far as
+//     the bucket keeps them, still have that data;
+//  4. deletes the contents that no version has any longer, neither in the bucket nor in the
+//     table, see condemned; then the snapshots; and rewrites the records last, since they list
+//     the work to do. If old versions of contents are left, or may be, those of records stay
+//     for the same reason. A rebuild also sees that a record still has an erased version, and
+//     makes the ERASE row again;
+//  5. removes the ERASE row of an event if each of its versions was named and nothing is left.
 
 // Purge is one of the log's Capabilities.
 func (l *Log) Purge(ctx context.Context, storeID string, versions []string) ([]versionlog.Purged, error) {
@@ -107,7 +108,7 @@ func (p *purge) run(ctx context.Context, versions []string) error {
 	return nil
 }
 
-// leftOf is the error of versions that nobody has named.
+// leftOf is the error of versions that were not named.
 func leftOf(rest []string) error {
 	const some = 8
 	told := make([]string, 0, some)
@@ -182,7 +183,7 @@ func (p *purge) finish(ctx context.Context) error {
 	if err := p.removeVoid(ctx); err != nil {
 		return err
 	}
-	for _, seq := range p.events { // which somebody may have written since
+	for _, seq := range p.events { // which another process may have written since
 		c, err := p.log.commitAt(ctx, p.id, seq)
 		if err == nil {
 			err = p.eraseRows(ctx, c)
@@ -199,7 +200,7 @@ func (p *purge) finish(ctx context.Context) error {
 	p.note("the copy of the heads in the cache of this user", nil)
 	err = p.contents(ctx, contents)
 	gone := err == nil || errors.Is(err, objectversions.ErrLeft)
-	if err == nil { // there may be others that nobody can tell
+	if err == nil { // others may exist that are not known
 		err = old
 	}
 	p.note("contents in the bucket", err)
@@ -222,8 +223,8 @@ func (p *purge) finish(ctx context.Context) error {
 	return p.log.table.write(ctx, rows)
 }
 
-// digests returns the contents that the erased versions had, by the records in the bucket. What
-// old versions of these say may be missing: objectversions.ErrLeft.
+// digests returns the contents that the erased versions had, by the records in the bucket.
+// Contents in old versions of the records may be missing: objectversions.ErrLeft.
 func (p *purge) digests(ctx context.Context) (map[versionlog.Digest]bool, error) {
 	found := map[versionlog.Digest]bool{}
 	var old error
@@ -289,9 +290,9 @@ func (p *purge) contents(ctx context.Context, digests map[versionlog.Digest]bool
 	return err
 }
 
-// removeContents deletes contents that nothing needed up to a commit, but those that something
-// needs by now, and returns those that it has deleted. Where some were refused it goes on:
-// objectversions.ErrLeft, or fs.ErrPermission.
+// removeContents deletes contents that no version needed up to a commit, except those that
+// a later version needs, and returns the deleted ones. If some deletions are refused, it
+// continues: objectversions.ErrLeft, or fs.ErrPermission.
 func (s *store) removeContents(ctx context.Context, digests []versionlog.Digest, upTo uint64, progress func(done int)) (gone []versionlog.Digest, err error) {
 	var refused error
 	done := 0

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestPurgeOnlyWhatIsNamed: whoever can write rows can have no process with other credentials
-// delete from the bucket.
+// TestPurgeOnlyWhatIsNamed: a process that can write rows cannot make one with other
+// credentials delete from the bucket.
 func TestPurgeOnlyWhatIsNamed(t *testing.T) {
 	t.Parallel()
 	e := newErasure(t, newBackend(t, awstest.DynamoDB(t)))
@@ -154,8 +154,8 @@ func TestPurgeOtherHistory(t *testing.T) {
 	}
 }
 
-// TestChainIsSmall: of a version that nobody has named no id is kept, however long the history is;
-// of those that are named, which are current ones.
+// TestChainIsSmall: the ids of unnamed versions are not kept, however long the history is;
+// for named ones, it keeps which are current.
 func TestChainIsSmall(t *testing.T) {
 	h := newChain()
 	ids := []string{"a", "b", "c", "d", "e"}

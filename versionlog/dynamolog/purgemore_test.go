@@ -18,8 +18,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// TestPurgeRevivedRows holds that rows of before an event, which somebody has written since,
-// do not keep the contents that it erased.
+// TestPurgeRevivedRows checks that rows from before an event, which a process has written
+// back since, do not keep the contents that it erased.
 func TestPurgeRevivedRows(t *testing.T) {
 	t.Parallel()
 	e := newErasure(t, newBackend(t, awstest.DynamoDB(t)))
@@ -148,8 +148,8 @@ func TestMadeAgain(t *testing.T) {
 	}
 }
 
-// TestForgedNotes holds that notes which somebody has written by hand, for a time that is far
-// ahead or of a commit that erases nothing, neither stop writers nor purges.
+// TestForgedNotes checks that forged notes, for a time far ahead or for a commit that
+// erases nothing, stop neither writers nor purges.
 func TestForgedNotes(t *testing.T) {
 	t.Parallel()
 	e := newErasure(t, newBackend(t, awstest.DynamoDB(t)))

@@ -70,7 +70,7 @@ func (l *Log) Held(ctx context.Context, storeID, path string) (held bool, err er
 		if _, err := l.table.meta(ctx, storeID); err != nil || !isPath(path) {
 			return err
 		}
-		// What leaves between the two is found by the second.
+		// The second finds a memory that leaves between the two.
 		for _, prefix := range []string{path + "/", leftSort(path + "/")} {
 			for i, err := range l.table.below(ctx, storeID, prefix) {
 				if err != nil {

@@ -17,20 +17,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// Rebuild makes the rows of a store anew from what the bucket holds, which is
-// enough. The store is named by id or slug; "" is every store. The table must
-// exist; it need not have been set up. Records that the table still has and the
-// bucket lacks, or has damaged, are put into the bucket first, if they belong to
-// the one history that bucket and table make together.
+// Rebuild makes the rows of a store again from the bucket alone. store is an id or a slug;
+// "" is every store. The table must exist; it need not have been set up. Records that the
+// table still has and the bucket lacks, or has damaged, are put into the bucket first, if
+// they belong to the one history that bucket and table make together.
 //
-// In its last part the store is not to be found; should the process be killed
-// there, run it again. It calls progress, which may be nil, with how many of a
-// store's records it has read. Errors: ErrOtherBucket as for Setup without move,
-// versionlog.ErrNotFound when the bucket has no such store, or, of every store, records of
-// one that neither bucket nor table describes; the others were rebuilt then;
-// versionlog.ErrCorrupt when the records in the bucket and in the table are not
-// one whole history, in which case nothing was changed, and those of the AWS
-// SDK, explained.
+// In its last part the store cannot be found; if the process is killed there, run it again.
+// It calls progress, which may be nil, with how many of a store's records it has read.
+// Errors: ErrOtherBucket as for Setup without move, versionlog.ErrNotFound when the bucket
+// has no such store, or, of every store, records of one that neither bucket nor table
+// describes; the others were rebuilt then; versionlog.ErrCorrupt when the records in the
+// bucket and in the table are not one whole history, in which case nothing was changed, and
+// those of the AWS SDK, explained.
 func Rebuild(ctx context.Context, db database, tableName string, s3 objects, bucket, store string, progress func(done, total int)) error {
 	if err := Setup(ctx, db, tableName, bucket, nil); err != nil {
 		return err
@@ -337,7 +335,7 @@ func (l *Log) settleRows(ctx context.Context, id string, heads []types.WriteRequ
 			continue
 		}
 		if o, err := owedOf(i); err == nil && strings.HasPrefix(sort, outPrefix) && !o.guarded && wanted[logSort(o.last)] {
-			// Somebody may be paying by single writes, which a redaction waits for.
+			// A process may be paying by single writes, which a redaction waits for.
 			i["paid"] = microsOf(now)
 			paid = append(paid, putRequest(i))
 			continue
@@ -369,8 +367,8 @@ func (l *Log) rescue(ctx context.Context, id string, found *survey) error {
 	return l.describeAgain(ctx, found.meta)
 }
 
-// closeStore removes what makes a store one, so that nobody writes to it, if it
-// is as it was surveyed.
+// closeStore removes the rows that make a store exist, so that no process writes to it, if
+// it is as it was surveyed.
 func (l *Log) closeStore(ctx context.Context, id string, m *meta) error {
 	if m == nil {
 		return nil

@@ -94,7 +94,7 @@ func TestTableFromBefore(t *testing.T) {
 }
 
 // TestRebuildNamesUndescribed: where table and description of a store are both lost, a rebuild
-// of all stores makes the others anew, and names that one.
+// of all stores makes the others again, and names that one.
 func TestRebuildNamesUndescribed(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t, awstest.DynamoDB(t))

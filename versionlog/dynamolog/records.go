@@ -114,7 +114,7 @@ func (r records) kept(ctx context.Context, name string) (all [][]byte, err error
 	return all, nil
 }
 
-// put adds the records of a transaction. What is there already must be of the same commits:
+// put adds the records of a transaction. Existing records must be of the same commits:
 // errOtherRecord.
 func (r records) put(ctx context.Context, storeID string, of span, record []byte) error {
 	name := recordKey(storeID, of)

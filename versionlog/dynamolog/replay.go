@@ -29,8 +29,9 @@ type replay struct {
 // recordsAtATime is how many objects a replay reads in parallel.
 const recordsAtATime = 64
 
-// newReplay returns one that gives every row that follows from the records to emit. What an
-// event erases is erased from each, though the record may still have it.
+// newReplay returns a replay that passes every row that follows from the records to emit.
+// Versions that an event erases are erased from each row, though the record may still have
+// them.
 func newReplay(erased map[string]uint64, emit func(item) error) *replay {
 	return &replay{
 		heads: map[string]*versionlog.Version{}, left: map[string]*versionlog.Version{}, newest: map[string]*versionlog.Version{},
@@ -149,8 +150,8 @@ func (r *replay) apply(c *versionlog.Commit) ([]item, error) {
 		return nil, fmt.Errorf("%w: it is commit %d of store %s, which does not follow commit %d", versionlog.ErrCorrupt, c.Seq, c.StoreID, tip.Seq)
 	}
 	*tip = tip.After(c)
-	// What the description says of it may be from before or after the commit. A copy
-	// whose part in a promotion it does not tell is a replica, which writes nothing.
+	// The description may be from before or after the commit. A copy whose part in a promotion
+	// the description does not have is a replica, which writes nothing.
 	replica := r.meta.Replica || c.Epoch > r.described
 	r.meta.Store = r.meta.After(c, replica)
 	r.told.Add(c)

@@ -107,7 +107,7 @@ func TestRequests(t *testing.T) {
 			map[string]int{"dynamodb BatchGetItem": 1, "dynamodb GetItem": 1}, nil},
 		{"history", func() { drain(l.History(ctx, s.ID, deleted.MemoryID, 0)) },
 			map[string]int{"dynamodb GetItem": 1, "dynamodb Query": 2}, nil},
-		// Following begins with the tip, and with a look for what others left in the outbox.
+		// Following begins with the tip, and with a look for debts of others in the outbox.
 		{"what was committed last", func() { _, err := l.Next(ctx, s.ID, 151); must(err) },
 			map[string]int{"dynamodb GetItem": 2, "dynamodb Query": 1}, map[string]int{"dynamodb Query": 1}},
 		// The first commit to a store compares bucket and table, unless a mount has.

@@ -62,7 +62,7 @@ func (s *store) succeed(b *batch) {
 	s.mu.Lock()
 	for _, c := range b.commits {
 		if s.view == nil || !s.view.apply(c) {
-			break // whoever uses the view next brings it up to date
+			break // the next call that uses the view brings it up to date
 		}
 	}
 	if s.view != nil && s.view.meta.tip.Digest == b.tip().Digest {

@@ -11,8 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// TestTableKnowsItsBucket holds that nobody writes to a table's stores with the
-// bytes in another bucket, and that moving them takes saying so.
+// TestTableKnowsItsBucket checks that no process writes to a table's stores with the bytes
+// in another bucket, and that moving them needs an explicit option.
 func TestTableKnowsItsBucket(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -117,7 +117,7 @@ func (o sharedOne) Get(ctx context.Context, name string, limit int) ([]byte, err
 	return data, awsconf.Explain(err)
 }
 
-// Put implements snapshot.Sink. What is there stays.
+// Put implements snapshot.Sink. It does not replace an existing object.
 func (o sharedOne) Put(ctx context.Context, name string, data []byte) error {
 	ctx, cancel := awsconf.WithTimeout(ctx)
 	defer cancel()

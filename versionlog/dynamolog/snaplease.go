@@ -13,11 +13,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// A snapshot that a process was making when versions were erased has these, and reaches the
-// bucket behind a purge that has removed all snapshots. So snapshots are made and removed by
-// one process at a time, which has the SNAP row: it sends nothing later than leaseWorks after
-// it read the clock of the servers, and others take the row from one that has died behind
-// leaseFor by that clock. What is signed for a time more than 15 minutes away S3 refuses.
+// A snapshot that a process was making when versions were erased has these versions, and
+// could reach the bucket after a purge that has removed all snapshots. So snapshots are made
+// and removed by one process at a time, which has the SNAP row: it sends nothing later than
+// leaseWorks after it read the clock of the servers, and others take over the row of a dead
+// process after leaseFor by that clock. S3 refuses requests that are signed for a time more
+// than 15 minutes away.
 const (
 	leaseWorks = 25 * time.Minute
 	leaseFor   = time.Hour

@@ -19,8 +19,7 @@ import (
 	"mneme/versionlog/snapshot"
 )
 
-// snapshotDir returns the directory of a table's snapshots, "" when there are to
-// be none.
+// snapshotDir returns the directory of a table's snapshots, "" if none are kept.
 func snapshotDir(dir, bucket, tableName string) string {
 	if dir == "" {
 		return ""
@@ -50,7 +49,7 @@ func (s *store) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if saved.meta.tip.Seq < m.redacted { // it has what was erased; whoever noticed that removes it
+	if saved.meta.tip.Seq < m.redacted { // it has erased versions; the process that noticed that removes it
 		return nil
 	}
 	behind := m.tip.Seq - saved.meta.tip.Seq // huge when the copy is ahead
@@ -105,8 +104,8 @@ func (s *store) adopt(v *view, savedAt uint64) {
 
 func (s *store) snapshotPath() string { return filepath.Join(s.log.snapshots, s.id) }
 
-// openSnapshot opens the snapshot of the store, a copy of what the table has: one that is
-// lost or damaged costs a walk and no more. The file is not needed any longer.
+// openSnapshot opens the snapshot of the store, a copy of the heads in the table: a lost or
+// damaged one costs only a walk. The file is not needed after the call.
 func (s *store) openSnapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	data, err := os.ReadFile(s.snapshotPath())
 	if err != nil {

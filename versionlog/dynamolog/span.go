@@ -89,8 +89,8 @@ func outItem(storeID string, commits []*versionlog.Commit, guarded bool) item {
 	return i
 }
 
-// descriptionOut is the OUT row of a description that is to be written since an event, 0
-// for the creation of the store.
+// descriptionOut is the OUT row of a description that is owed since an event, 0 for the
+// creation of the store.
 func descriptionOut(storeID string, seq uint64) item {
 	i := key(storeID, descriptionSort)
 	i["seq"] = number(seq)

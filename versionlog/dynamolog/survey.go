@@ -12,13 +12,13 @@ import (
 // A rebuild destroys nothing by number. Before it changes anything, a survey
 // reads every record, in the bucket and in the table, and puts them together:
 //
-//  1. A copy of a record counts if its own digest holds. One that does not is
-//     damaged, and may be replaced by a copy that does.
-//  2. Two copies of one commit that both hold and differ are two histories, as
-//     are one commit that does not follow the one before it, and a META row that
-//     names another commit than the record does. Which is the true one is for a
-//     person to say: the rebuild refuses, and tells what is known of both.
-//  3. What remains is one chain from the first commit to the last, without gaps.
+//  1. A copy of a record is valid if its own digest holds. Another copy is damaged, and may
+//     be replaced by a valid one.
+//  2. Two valid copies of one commit that differ are two histories. So are a commit that
+//     does not follow the one before it, and a META row that names another commit than the
+//     record does. A person must decide which history is the true one: the rebuild refuses,
+//     and reports the known facts of both.
+//  3. The rest is one chain from the first commit to the last, without gaps.
 //
 // survey is the outcome.
 type survey struct {

@@ -19,8 +19,8 @@ import (
 )
 
 // The number of the table's format, which the FORMAT row holds: that of a new table, and
-// from its first redaction on. What knows no redactions does not read rows without paths
-// as they are meant, and holds no commit back.
+// from its first redaction on. An older mneme, which has no redactions, misreads rows
+// without paths, and does not hold commits back.
 const (
 	format       = 3
 	formatErased = 4
@@ -123,8 +123,7 @@ func startingWith(partition, prefix string) between {
 	return between{partition: partition, from: prefix, to: prefix[:len(prefix)-1] + string(last+1)}
 }
 
-// page reads one page of a range, in one strongly consistent Query. What
-// follows it is nil at the end.
+// page reads one page of a range, in one strongly consistent Query. next is nil at the end.
 func (t table) page(ctx context.Context, b between, start item) (rows []map[string]types.AttributeValue, next item, err error) {
 	if b.from > b.to {
 		return nil, nil, nil

@@ -12,8 +12,8 @@ import (
 	"mneme/versionlog"
 )
 
-// TestUpdatesOfOthers: whoever commits while others update the store, however often,
-// commits, and goes on with what it knows.
+// TestUpdatesOfOthers: a process that commits while others update the store, however often,
+// succeeds, and keeps its view.
 func TestUpdatesOfOthers(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t, awstest.DynamoDB(t))

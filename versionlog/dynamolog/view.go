@@ -255,7 +255,7 @@ func (v *view) learn(path string, found *versionlog.Version, began uint64) {
 	if found != nil {
 		asOf = max(asOf, found.Seq)
 	}
-	// What was forgotten since may have been newer.
+	// A fact that was forgotten since may have been newer.
 	if v.complete || asOf < v.floor {
 		return
 	}
@@ -307,8 +307,8 @@ func (v *view) before(reads int) *view {
 	return &old
 }
 
-// trim keeps the view within its bounds. What was just learnt stays until
-// somebody commits, or a proposal comes that needs more.
+// trim keeps the view within its bounds. New facts stay until a commit, or until a proposal
+// needs more facts.
 func (v *view) trim() {
 	switch {
 	case len(v.empty) > v.facts:

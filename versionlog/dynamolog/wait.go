@@ -13,9 +13,9 @@ import (
 // waiting is how calls of Wait and Next on one store learn of commits. One of
 // them looks at the store for all, once per refresh interval.
 type waiting struct {
-	mu      sync.Mutex    // guards what follows; taken after the store's, never held during I/O
+	mu      sync.Mutex    // guards the fields below; taken after the store's, never held during I/O
 	changed chan struct{} // closed and replaced when something may have changed
-	seen    uint64        // the newest commit that anybody came upon
+	seen    uint64        // the newest commit that any call found
 	looking bool          // whether one of the calls looks
 	looked  time.Time     // when one did last
 }
@@ -180,7 +180,7 @@ func (l *Log) Next(ctx context.Context, storeID string, after uint64) ([]*versio
 	}
 }
 
-// readSeen brings the view from a tip to what was noticed since.
+// readSeen brings the view from a tip to the newest commit that was noticed since.
 func (s *store) readSeen(ctx context.Context, tip uint64) error {
 	s.wait.mu.Lock()
 	seen := s.wait.seen

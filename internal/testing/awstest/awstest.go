@@ -27,7 +27,7 @@ import (
 	"mneme/internal/awsconf"
 )
 
-// What every server of this package takes.
+// The credentials and region that every server of this package accepts.
 const (
 	AccessKey = "test"
 	SecretKey = "testtest"
@@ -73,9 +73,8 @@ func EnvFor(s3Endpoint, dynamoEndpoint string) []string {
 }
 
 // Clients returns clients of S3 and DynamoDB as awsconf.Load makes them. A nil
-// transport is awsconf's default. They pause for milliseconds only before they
-// try again. What is there in the environment of the test
-// process does not matter.
+// transport is awsconf's default. They pause for milliseconds only before a retry. They
+// ignore the environment of the test process.
 func Clients(t testing.TB, transport http.RoundTripper) *awsconf.Clients {
 	t.Helper()
 	return ClientsFor(t, &awsconf.Options{Transport: transport}, S3(t), DynamoDB(t))

@@ -166,8 +166,7 @@ func (s *Server) Start(t testing.TB) {
 	t.Fatalf("start %s: %v", s.kind.name, err)
 }
 
-// Stop ends the server at once, as a power cut would. Whoever calls it is
-// refused from then on.
+// Stop ends the server at once, as a power cut would. Its clients are refused from then on.
 func (s *Server) Stop() {
 	if s.keeper == nil {
 		return

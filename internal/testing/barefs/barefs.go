@@ -1,9 +1,9 @@
 // Package barefs is the least that a file system in user space can do with the
 // same library and the same promises to the kernel as mneme, to measure mneme
-// against: a tree in memory, no versions, no other sessions. What it takes longer
-// than a target, a mount cannot reach. It gives the kernel a directory's files
-// unasked, as mneme does. The bytes are in memory too, and what is written goes,
-// at close, into one file with one fsync; or else they are in an SQLite database.
+// against: a tree in memory, no versions, no other sessions. If it takes longer than a
+// target, a mount cannot reach that target. It gives the kernel a directory's files
+// unasked, as mneme does. The bytes are in memory too, and written bytes go, at close, into
+// one file with one fsync; or else they are in an SQLite database.
 package barefs
 
 import (
@@ -24,7 +24,7 @@ import (
 type fileSystem struct {
 	fuse.RawFileSystem
 	server *fusedev.Server
-	quiet  bool // nobody writes: there are no opens
+	quiet  bool // no program writes: opens are not sent
 	store  store
 
 	mu    sync.RWMutex // guards the tree
@@ -42,8 +42,7 @@ type node struct {
 	written  bool // was opened for writing once: data is what counts, and is never pushed
 }
 
-// store has the bytes of files that nobody has written to, and keeps what is
-// written.
+// store has the bytes of files without writes, and keeps written bytes.
 type store interface {
 	// take takes over the data that files have before they are mounted.
 	take(files []*node) error
@@ -61,9 +60,8 @@ type Options struct {
 }
 
 // Serve mounts the files of a directory, "" being none, at mountpoint until it is
-// unmounted. What is written goes into the file record, which it makes: with
-// opts.Database the database, which has the files of the directory too. Without
-// opts, the zero Options count.
+// unmounted. Written bytes go into the file record, which it makes: with opts.Database the
+// database, which has the files of the directory too. Nil opts are the zero Options.
 func Serve(mountpoint, record, from string, opts *Options) error {
 	if opts == nil {
 		opts = &Options{}
@@ -101,7 +99,7 @@ func (b *fileSystem) serve(mountpoint, from string) error {
 	return nil
 }
 
-// load makes the tree of what is in a directory.
+// load makes the tree of a directory.
 func (b *fileSystem) load(from string) error {
 	var files []*node
 	dirs := map[string]*node{".": b.add(nil, "", syscall.S_IFDIR|0o755, nil)}
@@ -232,7 +230,7 @@ func (b *fileSystem) afterLocked(dir *node) *node {
 	return nil
 }
 
-// filesInLocked returns the files of a directory that nobody has written to.
+// filesInLocked returns the files of a directory that have no writes.
 func (b *fileSystem) filesInLocked(dir *node) []*node {
 	var files []*node
 	if dir == nil {

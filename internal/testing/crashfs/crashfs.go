@@ -35,7 +35,7 @@ const (
 // the root's is Root.
 type Op struct {
 	Kind   Kind
-	Inode  uint64 // of what is made, written to, cut or synced
+	Inode  uint64 // of the file or directory that is made, written to, cut or synced
 	Dir    uint64 // of the name
 	Name   string
 	ToDir  uint64 // of a rename
@@ -67,7 +67,7 @@ const Root uint64 = 1
 type FS struct {
 	server *fuse.Server
 
-	mu      sync.Mutex // guards what follows and the content of every node
+	mu      sync.Mutex // guards the fields below and the content of every node
 	journal []Op
 	inodes  uint64
 	hookAt  int // length of the journal at which to call hook
@@ -77,7 +77,7 @@ type FS struct {
 // Mount mounts an empty file system at dir. It takes root.
 func Mount(dir string) (*FS, error) {
 	f := &FS{inodes: Root}
-	forever := 24 * time.Hour // nobody but the kernel changes anything
+	forever := 24 * time.Hour // only the kernel changes anything
 	server, err := fs.Mount(dir, &directory{fs: f, id: Root}, &fs.Options{
 		MountOptions: fuse.MountOptions{
 			FsName: "crashfs", Name: "crashfs", DirectMountStrict: true, DisableXAttrs: true, MaxBackground: 64,
@@ -91,7 +91,7 @@ func Mount(dir string) (*FS, error) {
 	return f, nil
 }
 
-// Unmount ends the file system. Nobody may have files open in it.
+// Unmount ends the file system. No process may have files open in it.
 func (f *FS) Unmount() error {
 	if err := f.server.Unmount(); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// Share says how much of what was not synced a crash leaves.
+// Share says how much of the unsynced data a crash leaves.
 type Share string
 
 // The shares. Half of the data is every unsynced block of 4,096 bytes, and

@@ -126,8 +126,8 @@ func (f *file) Setattr(ctx context.Context, h fs.FileHandle, in *fuse.SetAttrIn,
 	return f.Getattr(ctx, h, out)
 }
 
-// Open keeps the kernel's pages: those that another process has mapped and
-// changed are newer than what is here.
+// Open keeps the kernel's pages: those that another process has mapped and changed are
+// newer than the data here.
 func (f *file) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	return nil, fuse.FOPEN_KEEP_CACHE, 0
 }

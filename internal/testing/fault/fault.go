@@ -22,7 +22,7 @@ type Transport struct {
 	next   http.RoundTripper
 	naming func(*http.Request, []byte) string
 
-	mu     sync.Mutex     // guards what follows
+	mu     sync.Mutex     // guards the fields below
 	calls  map[string]int // by site
 	faults []*Fault
 	delay  time.Duration

@@ -38,7 +38,7 @@ const (
 	Made    Fate = iota
 	Unheard      // made, and its reply is lost
 	Unmade
-	Settled // made; its reply is lost, and the log asks what became of it: the caller is told how it is by then
+	Settled // made; its reply is lost, and the log looks up its outcome: the caller gets the commit's state at that time
 )
 
 func (f Fate) String() string { return []string{"made", "made, unheard", "not made", "settled"}[f] }
@@ -61,7 +61,7 @@ type Log struct {
 	reads atomic.Int64 // of heads
 	delay atomic.Int64 // of each request, in nanoseconds
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	next  [points][]func()
 	each  [points]func()
 	holds [points][]*Hold
@@ -140,7 +140,7 @@ func (l *Log) SetDelay(d time.Duration) { l.delay.Store(int64(d)) }
 // Reads returns how often heads were read since ResetReads: each page counts.
 func (l *Log) Reads() int64 { return l.reads.Load() }
 
-// ResetReads begins to count anew.
+// ResetReads sets the count to zero.
 func (l *Log) ResetReads() { l.reads.Store(0) }
 
 // Hold is one request that waits at a point.

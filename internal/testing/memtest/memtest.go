@@ -1,5 +1,5 @@
-// Package memtest makes a library in memory with one store, for tests of what stands on package
-// memory.
+// Package memtest makes a library in memory with one store, for tests of packages that use
+// package memory.
 package memtest
 
 import (

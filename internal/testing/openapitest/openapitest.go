@@ -57,17 +57,18 @@ func closeObjects(one any) {
 	}
 }
 
-// Checker is a handler behind which all is as the document says, or the test fails: each request that
-// is answered with success, and each answer. What is no operation is refused.
+// Checker is a handler that fails the test unless requests and answers are as the document
+// says: each request that is answered with success, and each answer. Requests that are no
+// operation must be refused.
 type Checker struct {
 	t       testing.TB
 	base    string
 	next    http.Handler
 	doc     *openapi3.T
 	router  *http.ServeMux // whose handlers check an exchange
-	refusal *routers.Route // of what is no operation
+	refusal *routers.Route // of a request that is no operation
 
-	mu   sync.Mutex // guards what follows; a leaf
+	mu   sync.Mutex // guards the fields below; a leaf
 	done map[string]bool
 }
 
@@ -76,7 +77,8 @@ var options = &openapi3filter.Options{
 	AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
 }
 
-// Wrap returns a Checker of what a handler answers below a base path, "" if that is the root.
+// Wrap returns a Checker of the answers of a handler below a base path, "" if that is the
+// root.
 func Wrap(t testing.TB, base string, next http.Handler) *Checker {
 	t.Helper()
 	doc, err := document()
@@ -203,7 +205,7 @@ func (v *verdict) check(r *http.Request, route *routers.Route) {
 		v.mu.Lock()
 		v.done[Operation(route.Method, route.Path)] = true
 		v.mu.Unlock()
-		// What is told to a model is a success; the body may not have been read.
+		// An error text for a model has a status of success; the body may not have been read.
 		if refused := v.ResponseWriter.Header().Get("X-Should-Retry") == "false"; !refused {
 			if err := openapi3filter.ValidateRequest(context.Background(), input); err != nil {
 				v.fail(r, err)
