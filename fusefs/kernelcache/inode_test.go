@@ -19,6 +19,11 @@ func TestOutdatedPages(t *testing.T) {
 				t.Errorf("%s: outdated %v, misled %v; want %v, %v", when, c.Outdated(), c.Misled(q), outdated, misled)
 			}
 		}
+		held := make(chan struct{})
+		k.forget = func(uint64, bool) bool {
+			<-held
+			return true
+		}
 		var c Inode
 		want(&c, "new", false, false)
 		if number := c.Outdate(q, 1); number != 0 || q.Newest() != 0 {
@@ -33,6 +38,7 @@ func TestOutdatedPages(t *testing.T) {
 		want(&c, "not told", true, true)
 		c.Opened(q, false)
 		want(&c, "opened, and not told", true, true)
+		close(held)
 		if err := q.Await(t.Context(), 0, number); err != nil {
 			t.Fatal(err)
 		}
