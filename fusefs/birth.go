@@ -32,8 +32,8 @@ func birthLocked(n *tree.Entry) int64 {
 	return n.CTimeLocked().UnixNano()
 }
 
-// rebornLocked reports whether the kernel has been told another time of creation than n
-// has by now.
+// rebornLocked reports whether the kernel has been told a time of creation other than the one
+// that n has now.
 func rebornLocked(n *tree.Entry) bool {
 	told := inodeOf(n).cache.Birth()
 	return told != 0 && told != birthLocked(n)

@@ -34,11 +34,11 @@ import (
 type Options struct {
 	UID, GID uint32       // owner shown for every file and directory
 	Mode     uint32       // permissions of directories, and of files but for execution; 0 is DefaultMode
-	Session  string       // in whose name the stores are written; "": nobody's
+	Session  string       // the author in whose name the stores are written; "": none
 	Logger   *slog.Logger // nil discards
 
-	// On is the directory that is mounted on, if the caller has it open, whatever its
-	// name means by now; only as root. Nil: it is found by its name.
+	// On is the directory that is mounted on, if the caller has it open, whatever its name means
+	// now; only as root. Nil: it is found by its name.
 	On *os.File
 
 	// Status returns further lines for .mneme/status, "key: value" each; nil is
@@ -73,8 +73,8 @@ type Options struct {
 	Merge bool
 	// ConflictErrno is what a call gets that lost a race; 0 is DefaultConflictErrno.
 	ConflictErrno syscall.Errno
-	// Keeper is the process id of the keeper, who holds the mount for the next
-	// process when this one is killed; 0: there is none.
+	// Keeper is the process id of the keeper, which holds the mount for the next process when
+	// this one is killed; 0: there is none.
 	Keeper int
 	// MaxMemory is how many bytes the mount holds at most for the programs that use
 	// it; see budget. It is at least six times what a memory of a store may have.
@@ -88,8 +88,8 @@ type Options struct {
 	Conflicts func(storeID string) *conflict.Store
 }
 
-// fileSystem answers the kernel's requests. What it does not implement is
-// refused by the embedded default.
+// fileSystem answers the kernel's requests. The embedded default refuses requests that it does
+// not implement.
 type fileSystem struct {
 	fuse.RawFileSystem
 	opts   Options
@@ -100,7 +100,7 @@ type fileSystem struct {
 
 	allKept chan struct{} // closed when keeping each of toKeep was tried
 	toKeep  []*takenText  // what was being written when the mount was taken over, and is not kept yet. Guarded by mu
-	handing *handing      // notes for who may have to go on; nil: nobody would. Guarded by mu
+	handing *handing      // notes for a process that may have to continue; nil: no process would. Guarded by mu
 
 	since  time.Time
 	noOpen bool           // no request opens anything; see noopen.go
@@ -126,7 +126,7 @@ type fileSystem struct {
 	patience patience      // with what is appended
 	grown    chan struct{} // something is appended, where nothing was
 
-	openFiles *openfiles.Scanner       // who has which
+	openFiles *openfiles.Scanner       // which processes have which files open
 	signalled func(thread uint32) bool // whether a signal waits for it that is to stop it
 }
 

@@ -207,9 +207,9 @@ func (fs *fileSystem) openFileLocked(named *tree.Entry, in *fuse.OpenIn, before 
 	return fuse.OK
 }
 
-// catchUp catches n's store up. When its log cannot be asked, nothing could be
-// committed either: who ignores errors at close, as a shell's own echo does, is
-// told now. Scratch files are not committed.
+// catchUp catches n's store up. When its log cannot be asked, nothing could be committed either:
+// a program that ignores errors at close, as a shell's own echo does, is told now. Scratch files
+// are not committed.
 func (fs *fileSystem) catchUp(ctx context.Context, n *tree.Entry) fuse.Status {
 	err := storeOf(n).catchUp(ctx)
 	fs.mu.RLock()
@@ -248,7 +248,7 @@ func (fs *fileSystem) openLocked(n *tree.Entry, thread, flags uint32, before uin
 		cacheOf(n).Write()
 		h.heard = span{before, fs.notify.Newest()}
 		h.stage = beginWriteLocked(n, flags)
-		if h.stage.overtaken || readsFirst(flags) && knownLocked(n).Asks() { // it is to be read first
+		if h.stage.overtaken || readsFirst(flags) && knownLocked(n).Asks() { // it must be read first
 			h.unread = n.HeadLocked()
 		}
 		if flags&syscall.O_TRUNC != 0 {
@@ -276,7 +276,7 @@ func (fs *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name str
 	return fs.beside(cancel, in.Pid, func(c *call) fuse.Status { return fs.makeFile(c, &req, name, out) })
 }
 
-// makeFile is Create for what InlineCreate does not answer.
+// makeFile is Create for the requests that InlineCreate does not answer.
 func (fs *fileSystem) makeFile(c *call, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	fs.mu.RLock()
 	dir, status := fs.writableLocked(in.NodeId)
@@ -468,8 +468,8 @@ func (fs *fileSystem) readBeside(cancel <-chan struct{}, thread uint32, n *tree.
 	return data, status
 }
 
-// Release implements fuse.RawFileSystem. What a shared mapping wrote may come
-// after the last flush, and is committed here, where no error reaches anybody.
+// Release implements fuse.RawFileSystem. Bytes that a shared mapping wrote may come after the
+// last flush, and are committed here, where an error reaches no program.
 func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	if fs.InlineRelease(in) {
 		return
@@ -486,8 +486,7 @@ func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	}
 }
 
-// uncommittedLocked reports whether h is the last handle of what is still to be
-// committed.
+// uncommittedLocked reports whether h is the last handle of a text that must still be committed.
 func (h *handle) uncommittedLocked() bool {
 	st := h.stage
 	return st != nil && st.writers == 1 && st.dirty && !h.node.LatestLocked().IsRemovedLocked()

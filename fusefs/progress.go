@@ -38,9 +38,9 @@ func (st *stage) endsLocked(thread uint32, end uint64) {
 	}
 }
 
-// laterLocked is how many bytes at the end of a stage came after a mark, if that is all
-// that came: they can be left out. Of what is merged with another session's nothing
-// can.
+// laterLocked is the number of bytes at the end of a stage that came after a mark, if nothing
+// else came after it: they can be left out. If the stage is merged with another session's text,
+// nothing can be left out.
 func (fs *fileSystem) laterLocked(st *stage, m *mark) int {
 	if m == nil || fs.dividesLocked(st, m) {
 		return 0

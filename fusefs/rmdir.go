@@ -97,7 +97,7 @@ func (s *store) removeDir(path string) fuse.Status {
 		_ = s.catchUp(s.fs.ctx)
 		return fuse.ENOENT
 	case errors.Is(err, versionlog.ErrOverlap):
-		_ = s.catchUp(s.fs.ctx) // so that whoever is told that the directory is not empty finds what is in it
+		_ = s.catchUp(s.fs.ctx) // so that a program that is told that the directory is not empty finds its entries
 		return fuse.Status(syscall.ENOTEMPTY)
 	}
 	return s.fail("rmdir", path, err)

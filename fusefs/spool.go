@@ -12,16 +12,14 @@ import (
 	"mneme/versionlog"
 )
 
-// A file with a scratch name is not committed by close and fsync, and yet must be
-// there after whatever ends the mount. So its bytes go to a spool on disk, from
-// which the end of the mount, or the next mount after one that was killed, settles
-// them (left.go). close writes them there, which survives the daemon; fsync makes
-// them survive the machine, too.
+// A file with a scratch name is not committed by close and fsync, and yet must survive the end of
+// the mount, however it ends. So its bytes go to a spool on disk, from which the end of the
+// mount, or the next mount after one that was killed, settles them (left.go). close writes them
+// there, which survives the daemon; fsync makes them survive the machine, too.
 //
-// An entry has the key under which its bytes are to be committed, and whatever
-// commits them uses it: a rename, the file's lingering, the next mount. So they are
-// one version though the daemon was killed between the commit and the byte that says
-// that the entry is settled.
+// An entry has the key under which its bytes will be committed, and every operation that commits
+// them uses it: a rename, the file's lingering, the next mount. So they are one version though
+// the daemon was killed between the commit and the byte that says that the entry is settled.
 //
 // An editor's scratch file that has become longer than a memory may be can never be one,
 // and is gone with the mount.
@@ -30,8 +28,8 @@ import (
 // not take memories of more than half as much.
 const minSpoolBytes = 256 << 20
 
-// spooled is what the spool has of a stage. The node's turn guards it as well as fs.mu:
-// who has either may read it.
+// spooled is what the spool has of a stage. The node's turn guards it as well as fs.mu: a holder
+// of either may read it.
 type spooled struct {
 	slot    *spool.Slot
 	key     string // of the commit to come; "": it is under way, or another one
@@ -67,7 +65,7 @@ func toSpoolLocked(n *tree.Entry, st *stage, why occasion) *toSpool {
 	d := &toSpool{n: n, st: st, path: path, spelling: n.SpellingAtLocked(path), changes: st.changes}
 	switch now := st.spooled; {
 	case now == nil && len(st.data) == 0:
-		return nil // as whoever has just made it
+		return nil // as it is right after it was made
 	case now == nil || now.changes != st.changes || now.path != path:
 		d.key, d.data = versionlog.NewKey(), slices.Clone(st.data)
 	case now.synced || why != synced:
@@ -104,7 +102,7 @@ func (fs *fileSystem) spool(d *toSpool, why occasion) fuse.Status {
 			status := s.fail("save", d.path, err)
 			fs.mu.Lock()
 			defer fs.mu.Unlock()
-			now.path = "" // the kernel may take the lost pages for written: the next fsync writes them anew
+			now.path = "" // the kernel may take the lost pages for written: the next fsync writes them again
 			s.publishLocked(d, now)
 			return status
 		}
@@ -118,8 +116,8 @@ func (fs *fileSystem) spool(d *toSpool, why occasion) fuse.Status {
 	return fuse.OK
 }
 
-// publishLocked makes now what the spool has of a stage. What it replaces is settled: all
-// that is older if now is synced, else what is no more durable.
+// publishLocked makes now what the spool has of a stage. The entries that it replaces are
+// settled: all older ones if now is synced, else the previous one if it is no more durable.
 func (s *store) publishLocked(d *toSpool, now *spooled) {
 	if before := now.older; before != nil && !now.synced && !before.synced {
 		now.older = before.older
@@ -162,7 +160,7 @@ func (fs *fileSystem) failLocked(n *tree.Entry, st *stage, errno syscall.Errno) 
 		return
 	}
 	e, err := st.spooled.slot.Read()
-	if err != nil { // the end of the mount finds it, if it can be read by then
+	if err != nil { // the end of the mount finds it, if it can be read at that time
 		fs.log.Error("read what is spooled", "store", storeOf(n).slug(), "path", st.spooled.path, "err", err)
 		return
 	}

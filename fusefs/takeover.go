@@ -19,18 +19,18 @@ import (
 	"mneme/versionlog"
 )
 
-// To take a mount over is to mount the stores anew, where the kernel has been told
-// something before. So the tree is made as by any mount, of what the log has; then
-// each node that the kernel knows gets its number back, in this order:
+// To take a mount over is to mount the stores again, while the kernel still has what the earlier
+// process told it. So the tree is made from the log, as in any mount; then each node that the
+// kernel knows gets its number back, in this order:
 //
-//  1. A directory, or a file that has the version that it had, goes on.
-//  2. Where the log has another version by now, the node stands for the one that its
-//     readers have, and the new one takes its place, as if the change had come while
-//     the mount was served (tree.SupersedeLocked).
-//  3. What has no place any more is there for those who have it open.
+//  1. A directory, or a file that still has the same version, continues.
+//  2. Where the log now has another version, the node stands for the one that its readers have,
+//     and the new one takes its place, as if the change had come while the mount was served
+//     (tree.SupersedeLocked).
+//  3. A file or directory that no longer has a place stays for those programs that have it open.
 //
-// Then the kernel is told of what was committed since it last was. Who was writing
-// what is in no version gets EIO from then on, and the text is kept as a conflict.
+// Then the kernel is told of the commits since it was last told. A program that was writing a
+// text that is in no version gets EIO from then on, and the text is kept as a conflict.
 
 // Journal is where the mount notes what another process needs to go on, if the mount
 // has a keeper.
@@ -127,8 +127,8 @@ func TakeOver(ctx context.Context, dir string, device int, journal *handover.Jou
 	return m, nil
 }
 
-// Leave ends the service of a mount that has a keeper, for another process to take
-// it over. What was asked until then is answered, if that does not take long.
+// Leave ends the service of a mount that has a keeper, for another process to take it over.
+// Requests that came until then are answered, if that does not take long.
 func (m *Server) Leave() {
 	m.leaving.Store(true)
 	m.server.Leave()

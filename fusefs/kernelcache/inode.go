@@ -41,18 +41,19 @@ type Inode struct {
 	ReadBelow atomic.Bool
 
 	asked atomic.Int64          // Instant when the directory was last listed, or the file's bytes were last asked for; 0: never, of this version
-	ahead atomic.Pointer[fetch] // of the file's bytes, before anybody has read them
+	ahead atomic.Pointer[fetch] // of the file's bytes, before any program has read them
 
 	aside *aside // nil: nothing of it is set
 }
 
-// aside is what few inodes have, of the many that are in memory when somebody lists a store.
+// aside holds the fields that few inodes need, of the many that are in memory when a program
+// lists a store.
 type aside struct {
 	birth      int64         // see Birth
 	nameNotice uint64        // see NameNotice
 	notice     uint64        // number of the notice that says that the pages are outdated
 	pushes     int           // under way
-	pushed     chan struct{} // closed when there is none any more; nil while nobody waits for that
+	pushed     chan struct{} // closed when none is left; nil while nothing waits for that
 }
 
 // nothingAside is what most inodes have. It does not change.
@@ -85,8 +86,8 @@ func (c *Inode) SetBirth(nanos int64) {
 	}
 }
 
-// NameNotice returns the number of the notice that tells of the inode's name, if it took another's
-// place; 0: nobody has to be told.
+// NameNotice returns the number of the notice that tells of the inode's name, if it took
+// another's place; 0: the kernel need not be told.
 func (c *Inode) NameNotice() uint64 { return c.few().nameNotice }
 
 // SetNameNotice notes that number.
@@ -115,8 +116,8 @@ func (c *Inode) Outdated() bool { return c.outdated }
 func (c *Inode) Misled(q *Notices) bool { return c.outdated && !q.Told(c.few().notice) }
 
 // Opened notes that a program has opened the file. If the pages are outdated, the reply says that
-// the kernel is to drop them. anew says that it has dropped them by itself, since the file is
-// truncated.
+// the kernel must drop them. The last argument says that it has dropped them automatically, since
+// the file is truncated.
 func (c *Inode) Opened(q *Notices, anew bool) {
 	if anew || q.Told(c.few().notice) {
 		c.outdated = false

@@ -85,7 +85,7 @@ func (p *Prefetcher) Read(ctx context.Context, n Node, head *memory.Head) []byte
 }
 
 // Listed notes that a directory has been listed to its end: the reader of the walk that comes
-// through it is there. What was fetched of it is pushed.
+// through it is there. The contents that were fetched for it are pushed.
 func (p *Prefetcher) Listed(dir Node) {
 	for _, f := range p.arrived(dir) {
 		if f.ended() {
@@ -176,9 +176,9 @@ func (p *Prefetcher) launchLocked() {
 	}
 }
 
-// widthLocked is how many batches may be under way: as many as are needed to have a
-// file every pace. What is read together is near, and costs time of a processor,
-// of which the reader needs some, too: one at a time.
+// widthLocked is how many batches may be under way: as many as are needed to have a file every
+// pace. Files that are read together are near, and reading them costs processor time, of which
+// the reader needs some, too: one batch at a time.
 func (p *Prefetcher) widthLocked(w *walk) int {
 	if w.batch > 1 {
 		return 1
@@ -186,8 +186,9 @@ func (p *Prefetcher) widthLocked(w *walk) int {
 	return max(minFetching, min(maxFetching, int(p.took/pace)))
 }
 
-// fetch brings a batch, and pushes what nobody has asked for yet. Pushing comes last: the kernel
-// lets a program wait that has asked. What comes next is under way before a reader can get there.
+// fetch brings a batch, and pushes the files that no program has asked for yet. Pushing comes
+// last: the kernel makes a program that has asked wait. The next batch is under way before a
+// reader can get there.
 func (p *Prefetcher) fetch(w *walk, batch []*fetch) {
 	start := time.Now()
 	if w.ctx.Err() == nil {

@@ -117,8 +117,8 @@ func Split(path string) (dir, name string) {
 	return path[:i], path[i+1:]
 }
 
-// SetMadeUpLocked notes that a file was made under a name that is to be temporary, or to find out
-// whether files can be made.
+// SetMadeUpLocked notes that a file was made under a name that is meant to be temporary, or to
+// find out whether files can be made.
 func (n *Entry) SetMadeUpLocked(mkstemp, probe bool) {
 	if mkstemp || probe {
 		a := n.setAside()
@@ -165,7 +165,7 @@ func (n *Entry) noteLastPathLocked() {
 // IsSupersededLocked reports whether another entry has taken n's place.
 func (n *Entry) IsSupersededLocked() bool { return n.line != nil && n.line.last != n }
 
-// LatestLocked is the entry that stands for n's memory by now: n while it has its place.
+// LatestLocked is the entry that stands for n's memory now: n while it has its place.
 func (n *Entry) LatestLocked() *Entry {
 	for n.IsSupersededLocked() {
 		n = n.line.last

@@ -74,7 +74,7 @@ func (t *Tree) share(ctx context.Context, what string, ask func() error) error {
 		_, err, _ := t.flights.Do(what, func() (any, error) { return nil, ask() })
 		return err
 	}
-	if ctx == t.life { // nobody can leave
+	if ctx == t.life { // this caller cannot leave
 		return do()
 	}
 	ended := make(chan error, 1)
@@ -96,9 +96,9 @@ func (t *Tree) firstIn(path string) (v versionlog.Version, err error) {
 	return v, err
 }
 
-// answered brings what the log has at a path, or as an example of what is below
-// it, into the tree. It returns false when the example has gone meanwhile, which
-// says nothing about the directory.
+// answered brings into the tree the memory that the log has at a path, or as an example of one
+// below it. It returns false when the example has gone meanwhile, which says nothing about the
+// directory.
 func (t *Tree) answered(path string, v versionlog.Version) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

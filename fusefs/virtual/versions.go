@@ -46,7 +46,7 @@ func IsDated(d Dir) bool {
 	return is
 }
 
-// Time is another after each commit, so that a kernel that keeps lists reads them anew.
+// Time is another after each commit, so that a kernel that keeps lists reads them again.
 func (d *versions) Time() time.Time {
 	tip, known := d.past.store.KnownTip()
 	if !known {
