@@ -65,7 +65,7 @@ func (e *HeldError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *HeldError) Unwrap() error { return e.Err }
 
-// Loss is a text that is not committed, and is to be kept.
+// Loss is a text that is not committed, and must be kept.
 type Loss struct {
 	Path   string
 	Base   *memory.Head // what it is based on; nil: no memory

@@ -2,8 +2,8 @@ package session
 
 import "mneme/memory"
 
-// pending is a commit of this session that its follower has yet to meet, or of which
-// nobody knows whether it is in the log. Each is known by its key. How it goes on:
+// pending is a commit of this session that its follower has yet to meet, or of which it is not
+// known whether it is in the log. Each is known by its key. It continues like this:
 //
 //	under way ──► brought in ──► met: the session's own
 //	 │     ▲
@@ -30,7 +30,7 @@ import "mneme/memory"
 type pending struct {
 	key     string
 	makers  int           // that are making it at the moment
-	done    chan struct{} // closed when there are none any more; made for whoever waits for that
+	done    chan struct{} // closed when there are none left; made for a caller that waits for that
 	brought bool          // its maker has brought it in
 	text    Text          // whose draft it is; nil: it is of names
 	draft   *Draft
@@ -48,6 +48,6 @@ type lostCall struct {
 // knowing is what the session knows of a path after it has made a version there.
 type knowing func(Knowledge, *memory.Head) Knowledge
 
-// maxLost bounds the lost replies, of each kind, of which nobody asks any more. A commit
+// maxLost bounds the lost replies, of each kind, for which no caller asks any longer. A commit
 // that is forgotten is met as another session's.
 const maxLost = 64
