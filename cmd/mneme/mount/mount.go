@@ -59,13 +59,13 @@ func (c *MountCmd) Run(ctx context.Context, a *app.App) error {
 		if err != nil {
 			return err
 		}
-		a.Exit(code) // who served has said why
+		a.Exit(code) // the process that served has said why
 	}
 	c.process = daemon.Process{At: c.At, Link: link, Log: sessions.NewLogger(c.logLevel(parent == nil && a.ErrIsTerminal))}
 	if link != nil {
 		c.Session = link.Session()
 	}
-	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may end before the mount
+	signal.Ignore(syscall.SIGPIPE) // the reader of the log may end before the mount
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	kept, err := c.serve(ctx, a.URL, func(m daemon.Mounted) error {
