@@ -11,8 +11,8 @@ import "mneme/memory"
 // change back (memory.TakesBack), it is refused once, or merged, as if it were based on the
 // version before.
 //
-//  1. A read of a version that the session does not know is a change, from what it
-//     knew there to what it reads (Knowledge.Read).
+//  1. A read of a version that the session does not know is a change, from the version that it
+//     knew there to the one that it reads (Knowledge.Read).
 //  2. A write that keeps the other's lines passes, and the changes stay: another process of the
 //     session may still hold the older text. A change that the head no longer shows does not
 //     matter to any session. The changes stay when the session then removes the memory, and the

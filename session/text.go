@@ -179,12 +179,12 @@ func (s *Session) newest(ctx context.Context, path string) (*versionlog.Version,
 // written. An edit that changes nothing makes no version. If there is no memory, and edit returns
 // nil, the Version returned is zero.
 //
-// An edit is done on top of what edit is given, so that it takes back nothing by mistake. The
-// session knows the new version only if it knew the version that this was made from: else another
-// session's change is in it, which it has not read. If the session has moved away a version that
-// it has not read, Edit makes nothing new: a *LostError. An edit that fails is not kept, as it
-// can be done again; but a text that the store's policy holds back is kept, for a person to
-// confirm: a *HeldError.
+// An edit is done on top of the version that edit is given, so that it takes back nothing by
+// mistake. The session knows the new version only if it knew the version that this was made from:
+// else another session's change is in it, which it has not read. If the session has moved away a
+// version that it has not read, Edit makes nothing new: a *LostError. An edit that fails is not
+// kept, as it can be done again; but a text that the store's policy holds back is kept, for a
+// person to confirm: a *HeldError.
 func (s *Session) Edit(ctx context.Context, path string, edit func(Seen) ([]byte, error), opts *WriteOptions) (versionlog.Version, error) {
 	path, release, err := s.enterClaimed(ctx, path, 0)
 	if err != nil {
