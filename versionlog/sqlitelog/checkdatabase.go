@@ -184,8 +184,8 @@ const (
 	blobsMisnamed = `SELECT count(*) FROM blobs WHERE length(sha256) <> 32`
 )
 
-// blobIndex compares the index of the table blobs with its rows. What the rows hold
-// is verified with the versions that need them, and by Check.
+// blobIndex compares the index of the table blobs with its rows. The bytes in the rows are
+// verified with the versions that need them, and by Check.
 func (c *databaseChecker) blobIndex(ctx context.Context) error {
 	if !slices.Contains(c.tables, blobsTable) {
 		return nil

@@ -52,7 +52,7 @@ type slice struct {
 // empty reports whether there is nothing to do but to move the cursor.
 func (s *slice) empty() bool { return len(s.rows)+len(s.gone)+len(s.whole) == 0 && s.frame == nil }
 
-// plannedRow is a row of the table packed as it is to be.
+// plannedRow is the planned state of a row of the table packed.
 type plannedRow struct {
 	digest cas.Digest
 	base   cas.Digest // zero: none
@@ -73,7 +73,7 @@ type planner struct {
 	contents
 	next    slice
 	planned map[cas.Digest]*plannedRow
-	data    map[cas.Digest][]byte // of what is planned, and of bases
+	data    map[cas.Digest][]byte // of planned rows, and of bases
 	packed  int64                 // bytes
 }
 
@@ -86,7 +86,7 @@ const (
 
 	contentAt = `SELECT sha256, size FROM versions WHERE store = ? AND seq = ? AND ord = ?`
 
-	// What follows names its index: SQLite would rather read all versions of the store,
+	// The statements below name their index: SQLite would rather read all versions of the store,
 	// since those are in the order that is asked for.
 
 	// contentBefore reads the last other content of a memory before a version.
@@ -262,8 +262,8 @@ func (p *planner) asPlanned(ctx context.Context, row *packed) (*plannedRow, erro
 	return as, nil
 }
 
-// get returns the bytes of a content, packed or whole. That there is no file of it takes far
-// longer to find than what is packed.
+// get returns the bytes of a content, packed or whole. It looks for packed bytes first: to find
+// that a content has no file takes far longer.
 func (p *planner) get(ctx context.Context, d cas.Digest) ([]byte, error) {
 	if data, ok := p.data[d]; ok {
 		return data, nil

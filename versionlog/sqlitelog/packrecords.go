@@ -16,7 +16,7 @@ var frameRecords = 64
 // itself stays where it is.
 const frameBytes = 1 << 20
 
-// plannedFrame is a row of the table packed_records as it is to be.
+// plannedFrame is the planned state of a row of the table packed_records.
 type plannedFrame struct {
 	first, last int64
 	data        []byte
@@ -74,8 +74,8 @@ func (p *planner) frame(ctx context.Context) error {
 	return nil
 }
 
-// firstRun returns the first rows whose commits follow one another and whose records
-// can be read. What is damaged stays where it is, so that no other record suffers from it.
+// firstRun returns the first rows whose commits follow one another and whose records can be read.
+// A damaged record stays where it is, so that no other record suffers from it.
 func firstRun(rows []recordRow) (run []recordRow) {
 	length := 0
 	for _, row := range rows {

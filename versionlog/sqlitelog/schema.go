@@ -30,7 +30,7 @@ const (
 	policyFormat = 6
 	// earlyFormat is the first format that has the table early.
 	earlyFormat = 7
-	// pastFormat is the first format that has an index of what came to each path.
+	// pastFormat is the first format that has an index of the versions that came to each path.
 	pastFormat = 4
 	// packedFormat is the first format that has the table packed.
 	packedFormat = 5
@@ -129,9 +129,8 @@ func readFormat(conn *sqlite.Conn, dir string) (int, error) {
 	return format, nil
 }
 
-// bringSchema makes an empty or missing file, or a log of an earlier format, a
-// log of this one. Several processes may do so at once: whoever comes second
-// finds the tables there.
+// bringSchema makes an empty or missing file, or a log of an earlier format, a log of this one.
+// Several processes may do so at once: the second one finds the tables there.
 func bringSchema(ctx context.Context, path string) error {
 	conn, err := connect(ctx, database(path, false))
 	if err != nil {

@@ -25,8 +25,8 @@ const (
 	keptAhead = 5 << 20
 )
 
-// Shrink gives the disk back what the files of the log do not need, as far as nobody reads
-// from them, and returns how many bytes that were.
+// Shrink gives the disk back the space that the files of the log do not need, as far as no
+// process reads from them, and returns how many bytes that were.
 func (l *Log) Shrink(ctx context.Context) (freed int64, err error) {
 	if l.writer == nil || l.packer == nil {
 		return 0, versionlog.ErrReadOnly

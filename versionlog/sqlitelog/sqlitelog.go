@@ -172,8 +172,8 @@ func (l *Log) prepareFiles(ctx context.Context, dir string, readOnly bool) (err 
 		return err
 	}
 	l.stores.format = schemaFormat
-	// Before anybody opens the database to write: whoever does may write over what
-	// is left in the write-ahead log.
+	// This comes before any process opens the database to write: such a process may write over
+	// the rest of the write-ahead log.
 	found, losses, err := inspectLosses(ctx, l.root)
 	if err == nil && len(losses) > 0 {
 		err = fmt.Errorf("%w: %s", versionlog.ErrRewritten, losses[0])
@@ -207,7 +207,7 @@ func (l *Log) path(name string) string { return filepath.Join(l.root.Name(), nam
 // database does not yet touch the file.
 func database(path string, readOnly bool) *sqlite.DB { return sqlite.New(path, readOnly, maxReaders) }
 
-// renew opens the connections anew.
+// renew opens the connections again.
 func (l *Log) renew() error {
 	if l.writer != nil {
 		if err := l.writer.renew(context.Background(), l.db); err != nil {

@@ -12,8 +12,8 @@ import (
 	"mneme/versionlog"
 )
 
-// writer is the one connection of a Log that writes. It is a source of what is
-// true within its transaction.
+// writer is the one connection of a Log that writes. It is a source of the state within its
+// transaction.
 type writer struct {
 	turn  chan struct{} // holds a token while the connection is in use
 	queue queue
@@ -54,7 +54,7 @@ func (w *writer) connect(ctx context.Context, db *sqlite.DB) (*sqlite.Conn, erro
 	return conn, nil
 }
 
-// renew opens the connection anew.
+// renew opens the connection again.
 func (w *writer) renew(ctx context.Context, db *sqlite.DB) error {
 	if _, err := w.takeTurn(ctx); err != nil {
 		return err
@@ -92,8 +92,8 @@ func (w *writer) With(_ context.Context, do func(*sqlite.Conn) error) error { re
 // run runs a statement that writes.
 func (w *writer) run(text string, args ...any) error { return translate(w.conn.Run(text, args...)) }
 
-// takeTurn waits until nobody else in this process writes, for a while that it
-// returns what is left of.
+// takeTurn waits until nothing else in this process writes, for a limited time, and returns the
+// rest of that time.
 func (w *writer) takeTurn(ctx context.Context) (left time.Duration, err error) {
 	return w.takeTurnUnless(ctx, nil)
 }
@@ -149,9 +149,9 @@ func (w *writer) transaction(ctx context.Context, fn func(context.Context) error
 	return err
 }
 
-// checkpoint carries the write-ahead log over into the database, as far as nobody reads
-// from it; with TRUNCATE it also cuts it to nothing. It reports whether that is done: not
-// while others read, write or carry over.
+// checkpoint carries the write-ahead log over into the database, as far as no process reads from
+// it; with TRUNCATE it also cuts it to nothing. It reports whether that is done: not while others
+// read, write or carry over.
 func (w *writer) checkpoint(ctx context.Context, mode string) (done bool, err error) {
 	if _, err := w.takeTurn(ctx); err != nil {
 		return false, err
@@ -160,7 +160,7 @@ func (w *writer) checkpoint(ctx context.Context, mode string) (done bool, err er
 	return w.carryOver(mode)
 }
 
-// carryOver is checkpoint for who has the turn.
+// carryOver is checkpoint for a caller that has the turn.
 func (w *writer) carryOver(mode string) (done bool, err error) {
 	err = translate(w.conn.Each(`PRAGMA wal_checkpoint(`+mode+`)`, func(row *sqlite.Row) error {
 		done = row.ColumnInt(0) == 0
