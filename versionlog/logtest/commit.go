@@ -386,7 +386,7 @@ func testStoreQuota(s *suite) {
 	s.commit(remove("/b", anything))
 	s.put("/c", "1")
 
-	setQuota(versionlog.Quota{PerHour: 12}) // ten by now
+	setQuota(versionlog.Quota{PerHour: 12}) // ten so far
 	s.commit(put("/a", "3", anything), put("/c", "3", anything))
 	over(rename("/a", "/b", anything))
 	s.commit(remove("/c", anything))

@@ -212,7 +212,7 @@ func testSpelling(s *suite) {
 	v := s.commit(spelled(put(nfc, "1", anything), nfd))[0]
 	s.equal(v.Spelling, nfd)
 	s.equal(s.head(nfc), v)
-	v = s.put(nfc, "2") // whoever writes it again need not spell it
+	v = s.put(nfc, "2") // a later writer need not spell it
 	s.equal(v.Spelling, nfd)
 	s.equal(s.commit(spelled(put(nfc, "3", anything), nfc))[0].Spelling, "") // as it is stored
 	s.equal(s.put(nfc, "4").Spelling, "")

@@ -268,8 +268,8 @@ func testEventsInTheHistory(s *suite) {
 	s.verifyChain()
 }
 
-// testEpoch: a promotion begins a new epoch, and whoever proposes under another is
-// fenced off.
+// testEpoch: a promotion begins a new epoch, and a process that proposes under another is fenced
+// off.
 func testEpoch(s *suite) {
 	under := func(epoch uint64, path string) error {
 		p := fresh(put(path, "1", anything))

@@ -86,7 +86,7 @@ func testImportGoesOn(s *suite) {
 
 func testImportRefuses(s *suite) {
 	commits, to := s.imported()
-	var there []*versionlog.Commit // of these, by now
+	var there []*versionlog.Commit // of these, so far
 	refused := func(want error, commits ...*versionlog.Commit) {
 		s.Helper()
 		log := s.log
@@ -122,7 +122,7 @@ func testImportRefuses(s *suite) {
 	refused(versionlog.ErrRewritten, changed(commits[1], func(c *versionlog.Commit) { c.Digest[0]++ }))
 	refused(versionlog.ErrInvalid, changed(commits[0], func(c *versionlog.Commit) { c.Seq = 0 }))
 
-	// Another history than the store's: it has a commit of its own by now.
+	// Another history than the store's: it now has a commit of its own.
 	p := proposal(put("/own", "1", anything))
 	_, err := to.Commit(s.Context(), s.store.ID, p)
 	s.must(err)
@@ -194,7 +194,7 @@ func testImportKeys(s *suite) {
 	s.must(err)
 }
 
-// inUse returns the commit that p becomes after others if nobody has archived the store.
+// inUse returns the commit that p becomes after others if the store is not archived.
 func (s *suite) inUse(before []*versionlog.Commit, later time.Duration, p *versionlog.Proposal) *versionlog.Commit {
 	s.Helper()
 	var tip versionlog.Tip

@@ -64,7 +64,7 @@ func testLast(s *suite) {
 	s.wantErr(err, versionlog.ErrNotFound)
 }
 
-// testHeld: a directory that nobody made is known by what was in it, until that is erased.
+// testHeld: a directory that no commit made is known by its contents, until they are erased.
 func testHeld(s *suite) {
 	held := func(want bool, paths ...string) {
 		s.Helper()
@@ -295,8 +295,8 @@ func testSlowWalk(s *suite) {
 	s.equal(s.tip().Seq, uint64(6))
 }
 
-// testKnownTip holds for a log that knows the tip: whoever commits, it is that of
-// Tip or unknown.
+// testKnownTip holds for a log that knows the tip: whichever process commits, it is that of Tip
+// or unknown.
 func testKnownTip(s *suite) {
 	logs := []versionlog.Log{s.log}
 	if s.cfg.Share != nil {
@@ -361,8 +361,8 @@ func testResumes(s *suite) {
 	}
 }
 
-// testFilter: commits come newest first, from any number down, and only those that are
-// asked for; whoever changes them meanwhile.
+// testFilter: commits come newest first, from any number down, and only those that are asked for,
+// even if others change them meanwhile.
 func testFilter(s *suite) {
 	var memories []string
 	for i := range 40 {

@@ -350,7 +350,7 @@ func testRedactArchived(s *suite) {
 	s.checkErased(before, v["changed"].ID)
 }
 
-// testRedactFollowed: a follower gets the event, and versions only as they are by then.
+// testRedactFollowed: a follower gets the event, and versions only as they are at that time.
 func testRedactFollowed(s *suite) {
 	v := s.manyKinds()
 	rule := s.keep(3, 4)
