@@ -12,10 +12,10 @@ import (
 )
 
 // noteOpenLocked notes that the session opens n for reading. While the file is being written
-// here, the text that the session reads is not a version. Only if the file is just appended to
-// does the session learn more than its own bytes: the version that they are appended to. And
-// while the kernel does not know of a change yet, the session may get the new bytes cut at the
-// old length. Such a read does not count.
+// here, the text that the session reads is not a version. The session learns more than its own
+// bytes only if the file is just appended to: it learns the version that they are appended to.
+// And while the kernel does not know of a change yet, the session may get the new bytes cut at
+// the old length. Such a read does not count.
 //
 // Reads do not count, except those of mustRead. The kernel asks for whole pages: a program that
 // continues in the middle of an invalidated page looks like a program that starts again, and

@@ -9,9 +9,8 @@ package fusefs
 //     handle only adds at the end; else a copy.
 //  2. A change through another handle begins another attempt. No handle can take back the earlier
 //     changes: the other handle's close commits them (SEMANTICS 2).
-//  3. A write that fails ends it (failedLocked). The handle is given up if something was
-//     taken back, and until it empties the file: what it writes next would lack its
-//     beginning.
+//  3. A write that fails ends it (failedLocked). The handle is given up if something was taken
+//     back, and until it empties the file: the text that it writes next would lack its beginning.
 //
 // Appended bytes are kept as a conflict then: a log has its lines nowhere else. The source of a
 // copy is still there.

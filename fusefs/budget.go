@@ -23,8 +23,8 @@ const DefaultMaxMemory = 256 << 20
 // A call that would make the mount hold more than its limit gets EDQUOT. Open files and
 // directories, with their listings, have a separate part of the limit, so that neither part stops
 // the other: whatever else is held, open things can be found and removed, and files can be saved.
-// Of the larger part, scratch files, directories and kept contents leave some for files that are
-// saved.
+// In the larger part, scratch files, directories and kept contents leave some room for files that
+// are saved.
 //
 // Two things are not counted: the tree of the log's contents, which is as large as the stores
 // are, and the memory that a request needs until it is answered.

@@ -16,7 +16,7 @@ import (
 	"mneme/memory"
 )
 
-// front answers requests below .mneme, and passes the rest on. Nothing there is in the tree: a
+// front answers requests below .mneme, and passes the rest on. No node there is in the tree: a
 // request that names a directory looks the name up again. The node that it finds is known by the
 // number of its place for as long as the kernel knows it, or a program has it open. front passes
 // changes on, too: they are refused like all changes that no program may make.

@@ -46,7 +46,7 @@ func (fs *fileSystem) where(n *tree.Entry) string {
 
 // inode is what the kernel has of a node, and what programs have open of it. A node has one while
 // it is in use: the kernel refers to it, it is open, something is being written to it, or bytes
-// of it are fetched ahead. Of 100,000 files few have one.
+// of it are fetched ahead. Few of 100,000 files have one.
 //
 // fileSystem.mu guards its fields except cache, which says so itself.
 type inode struct {

@@ -33,7 +33,7 @@ func (fs *fileSystem) readByNode(cancel <-chan struct{}, in *fuse.ReadIn, buf []
 
 // refuseByNode answers a write to a file that the kernel has let a program open, or map, where
 // the kernel was made to believe that the mount may be written. The bytes are in its page cache,
-// where all see them, and have to go.
+// where all programs see them, and must go.
 func (fs *fileSystem) refuseByNode(id uint64) fuse.Status {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

@@ -9,12 +9,12 @@ import (
 	"mneme/session/conflict"
 )
 
-// returning gives memory back to the system that has passed through: what the heads of a store
-// leave when they have loaded, the lists that make the kernel know many files, and the contents
-// that were fetched ahead for a program that reads a tree. The runtime would keep it for the next
-// such time, for minutes, while an agent on the same machine has other uses for it. That takes a
-// whole garbage collection, 50 ms of one processor in a store of 100,000 memories, so it waits
-// until all is calm.
+// returning gives memory that has passed through back to the system: the garbage that the heads
+// of a store leave when they have loaded, the lists that make the kernel know many files, and the
+// contents that were fetched ahead for a program that reads a tree. The runtime would keep it for
+// the next such time, for minutes, while an agent on the same machine has other uses for it.
+// Giving it back takes a whole garbage collection, 50 ms of one processor in a store of 100,000
+// memories, so it waits until all is calm.
 type returning struct {
 	passed chan struct{} // something has
 	known  int           // files, to the kernel, since something has passed

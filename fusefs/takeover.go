@@ -19,9 +19,9 @@ import (
 	"mneme/versionlog"
 )
 
-// To take a mount over is to mount the stores again, while the kernel still has what the earlier
-// process told it. So the tree is made from the log, as in any mount; then each node that the
-// kernel knows gets its number back, in this order:
+// Taking a mount over means mounting the stores again, while the kernel still has what the
+// earlier process told it. So the tree is made from the log, as in any mount; then each node that
+// the kernel knows gets its number back, in this order:
 //
 //  1. A directory, or a file that still has the same version, continues.
 //  2. Where the log now has another version, the node stands for the one that its readers have,

@@ -136,8 +136,8 @@ func (s *store) remove(n *tree.Entry, path string) error {
 
 // removal says what must be removed from the log so that n, or the file that has now taken its
 // place, goes, and under which expectation. Nothing is removed from the log for a file that is
-// not in it: that file goes at once. Nor is anything for a file that is gone, or that the log now
-// has at another path than at.
+// not in it: that file goes at once. Nothing is removed for a file that is gone either, or for
+// one that the log now has at another path than at.
 func (s *store) removal(n *tree.Entry, at string) (now *tree.Entry, path string, head *memory.Head, expect versionlog.Expectation) {
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()

@@ -19,7 +19,7 @@ const (
 	fullPatience   = 4 * time.Second // from the beginning; `mneme unmount` waits a little longer
 )
 
-// unmount ends a mount, which other mount namespaces may have copies of. They keep it alive in
+// unmount ends a mount, of which other mount namespaces may have copies. They keep it alive in
 // the kernel for as long as they like; the order of the steps ensures that they cannot use it:
 //
 //  1. Written bytes are committed, while programs continue.
@@ -32,7 +32,7 @@ const (
 //  5. The mount leaves the directory tree, scratch files are kept as conflicts, and
 //     the device is closed.
 //
-// To abort the connection first would be simpler. But a process that has a file open or mapped
+// Aborting the connection first would be simpler. But a process that has a file open or mapped
 // would keep what the kernel has in its page cache; and in a mount without opens, every process
 // would keep every such file.
 func (m *Server) unmount() error {

@@ -5,11 +5,11 @@ import "mneme/memory"
 // Change is another session's change that this session has done no more than read.
 //
 // An open for reading does not say which process will write, and from which text: one process of
-// a session searches all files, another writes one of them from what it read before another
-// session changed it, and the session "knows" that change. So the session remembers the changes
-// that it has only read. The text that it then writes is judged by them: if the text takes such a
-// change back (memory.TakesBack), it is refused once, or merged, as if it were based on the
-// version before.
+// a session searches all files, another writes one of them from the text that it read before
+// another session changed it, and the session "knows" that change. So the session remembers the
+// changes that it has only read. The text that it then writes is judged by them: if the text
+// takes such a change back (memory.TakesBack), it is refused once, or merged, as if it were based
+// on the version before.
 //
 //  1. A read of a version that the session does not know is a change, from the version that it
 //     knew there to the one that it reads (Knowledge.Read).

@@ -13,8 +13,8 @@ import (
 // Rename moves the memory at from, or the directory with all that is below it, to the path to in
 // one commit, and returns that. Nothing may be at to. The session's knowledge moves along. A
 // version that the session has moved without reading it stays protected at its old path: until
-// the session has read it, it makes nothing new there but by an append, nor moves anything there,
-// be it with its directory: a *LostError.
+// the session has read it, it makes nothing new there except by an append, and moves nothing
+// there, not even with its directory: a *LostError.
 //
 // Other errors are those of memory.Store.Rename. opts.Expect is not used.
 func (s *Session) Rename(ctx context.Context, from, to string, opts *WriteOptions) (*versionlog.Commit, error) {

@@ -22,11 +22,11 @@ import "mneme/memory"
 //     commit that it has made, or makes it now. Until that is known nothing else of the
 //     text is proposed, and nothing renames or removes its path (Settle).
 //  4. A commit of names is not tried again. When it turns up, it is brought in as another
-//     session's would be, and then the session knows what came of it (Adopt).
+//     session's would be, and then the session knows the outcome (Adopt).
 //  5. A draft is settled once: by the Save that proposes it again, or by the follower that
 //     meets it, whichever is the first to find it here.
 //
-// In a session that is not followed there is only 3, and lostCall.
+// A session that is not followed has only 3, and lostCall.
 type pending struct {
 	key     string
 	makers  int           // that are making it at the moment

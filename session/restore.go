@@ -11,8 +11,8 @@ import (
 
 // RestoreTree restores everything at and below a path, "/" being the whole store, to its state
 // right after the commit of a sequence number, as undo.PlanRestore plans it. It is one commit,
-// unless the log does not take as many changes at once: then they are made in order, in as few as
-// it takes, and the same call continues within a week where an earlier one has ended.
+// unless the log does not accept so many changes at once: then they are made in order, in as few
+// commits as possible, and the same call continues within a week where an earlier one has ended.
 //
 // Nothing that another session changes meanwhile, also between an earlier call and the one that
 // continues, is replaced: it is Left, with the changes that it prevents. The changes that were

@@ -37,9 +37,9 @@ var ErrUncommitted = errkind.New(errkind.Conflict, "not committed: another sessi
 //     (takeTurn). If the session merges, changes to other lines are merged. Then it starts over
 //     with 2. After 1,000 tries, or 50 for one and the same version, it continues with 7: then
 //     the face and the log do not agree on what is there.
-//  7. Lost: what was written, what it was based on and what is there instead are kept on
-//     disk. The path is refused until the session has read it. Then, and not before, the
-//     caller gets a *LostError.
+//  7. Lost: the written text, its base and the version that is there instead are kept on disk.
+//     The path is refused until the session has read it. Then, and not before, the caller gets a
+//     *LostError.
 //
 // # Invariants
 //

@@ -28,7 +28,7 @@ type KeptConflict struct {
 
 // Undo takes back the changes that another session, or an earlier undo, made above a sequence
 // number, and keeps later changes of others, as undo.PlanUndo plans it. It is one commit, unless
-// the log does not take as many changes at once: then they are made in order, and the same call
+// the log does not accept so many changes at once: then they are made in order, and the same call
 // continues where an earlier one has ended. A second call finds nothing to do. To take an undo
 // back, undo its session.
 //

@@ -24,12 +24,12 @@ const purgingText = "mneme purging 1\n"
 // purgePatience is how long a purge waits for those who read from the write-ahead log.
 var purgePatience = 5 * time.Second
 
-// purger removes the traces that erased versions leave behind their transaction:
+// purger removes the traces that erased versions leave after their transaction:
 //
 //  1. the file purging exists, and is durable, before the transaction begins;
 //  2. files of contents that no version has go, while no process can commit: a commit that needs
-//     one comes before, and is seen, or looks for it in vain, see missing. So do contents that
-//     were stored again, see removeErasedOrphans;
+//     one comes before, and is seen, or looks for it in vain, see missing. Contents that were
+//     stored again go, too, see removeErasedOrphans;
 //  3. the database is written again (VACUUM). SQLite overwrites deleted rows with zeroes, but
 //     where rows move from one page to another, the gap that they leave keeps its bytes;
 //  4. the write-ahead log, which has the pages as they were, is carried over and cut to nothing.
