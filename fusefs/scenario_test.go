@@ -44,7 +44,7 @@ import (
 //
 //	want /a x                      a program opens and reads it: it has that text
 //	want as log                    when all has been followed, the mount shows what the log has
-//	want waiting                   nothing of what was begun beside has ended
+//	want waiting                   no request that was begun beside has ended
 //
 // A word that names a file begins with a slash. Where a request takes a file, it also takes an
 // inode that lookup has called by a name: the kernel uses the inode that it knows at that time,

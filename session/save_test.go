@@ -80,7 +80,7 @@ func TestSaveNew(t *testing.T) {
 }
 
 // TestSaveSameBytes: it is no conflict that another session wrote the very same bytes, whether
-// the face has heard of it or not, except for what it has written since.
+// the face has heard of it or not, except for bytes that it has written since.
 func TestSaveSameBytes(t *testing.T) {
 	for _, followed := range []bool{false, true} {
 		r := newRig(t, nil, "/f")
