@@ -11,8 +11,7 @@ import (
 
 const blockSize = 4096
 
-// DefaultMode is the permissions of a mount's directories, and of its files but for
-// being executed.
+// DefaultMode is the permissions of a mount's directories, and of its files except for execution.
 const DefaultMode = 0o700
 
 func attrTimeoutLocked(n *tree.Entry) time.Duration {

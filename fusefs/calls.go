@@ -8,7 +8,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// call is a request that runs beside its requester.
+// call is a request that runs next to its requester.
 type call struct {
 	ctx   context.Context // ends when the requester has gone, or the mount
 	state atomic.Int32    // a callState

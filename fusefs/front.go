@@ -173,7 +173,7 @@ func lifeOf(n virtual.Node) time.Duration {
 	return forever
 }
 
-// attr is what a node looks like, but for its number. It may take locks.
+// attr is the attributes of a node, except its number. It may take locks.
 func (f *front) attr(n virtual.Node) (attr fuse.Attr) {
 	changed := n.Time()
 	if file, ok := n.(virtual.File); ok {

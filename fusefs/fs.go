@@ -33,7 +33,7 @@ import (
 // Options configure a mount; the zero value is the default.
 type Options struct {
 	UID, GID uint32       // owner shown for every file and directory
-	Mode     uint32       // permissions of directories, and of files but for execution; 0 is DefaultMode
+	Mode     uint32       // permissions of directories, and of files except for execution; 0 is DefaultMode
 	Session  string       // the author in whose name the stores are written; "": none
 	Logger   *slog.Logger // nil discards
 
@@ -61,10 +61,10 @@ type Options struct {
 	// BeforeServing is called when the kernel has the mount and no request is answered
 	// yet, which is the last time that no thread can be waiting for one; nil is nothing.
 	BeforeServing func()
-	// Notifier is the command of a process that calls fusedev.RunNotifier. With it the mount ends,
-	// or its keeper goes on, as soon as this process is killed, whatever it was doing. Nil: this
-	// process tells the kernel of changes itself, which may make a killed one stay, with programs
-	// that wait for it.
+	// Notifier is the command of a process that calls fusedev.RunNotifier. With it the mount
+	// ends, or its keeper continues, as soon as this process is killed, whatever it was doing.
+	// Nil: this process tells the kernel of changes itself, which may make a killed one stay,
+	// with programs that wait for it.
 	Notifier func() *exec.Cmd
 	// Strict refuses to overwrite a memory that the session has never read.
 	Strict bool
@@ -127,7 +127,7 @@ type fileSystem struct {
 	grown    chan struct{} // something is appended, where nothing was
 
 	openFiles *openfiles.Scanner       // which processes have which files open
-	signalled func(thread uint32) bool // whether a signal waits for it that is to stop it
+	signalled func(thread uint32) bool // whether a signal that is meant to stop the thread waits for it
 }
 
 // newFileSystem makes the tree of stores, whose heads are still to be loaded.
@@ -235,9 +235,9 @@ func (fs *fileSystem) perm(mode uint32) uint32 {
 	return mode
 }
 
-// directoryToChange returns the directory of an id for a request that changes names in it,
-// when the tree shows what the log has; or why the request is refused. That the
-// log cannot be asked is left to the commit.
+// directoryToChange returns the directory of an id for a request that changes names in it, when
+// the tree shows what the log has; or why the request is refused. The commit reports a log that
+// cannot be asked.
 func (fs *fileSystem) directoryToChange(ctx context.Context, id uint64) (*tree.Entry, fuse.Status) {
 	fs.mu.RLock()
 	dir, status := fs.writableLocked(id)

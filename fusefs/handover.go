@@ -47,7 +47,7 @@ type stateNote struct {
 	NextID  uint64   // no node has that number, nor a higher one
 	NextFH  uint64   // nor a handle
 	Pinned  []uint64 `json:",omitempty"` // by store: the commit as of which packs show it; 0: none
-	Taken   []Left   `json:",omitempty"` // what those kept who took the mount over
+	Taken   []Left   `json:",omitempty"` // the texts that the processes which took the mount over have kept
 	Flat    bool     `json:",omitempty"` // Options.Flat
 }
 
@@ -60,7 +60,7 @@ type errorsNote struct {
 // nodeNote is a node.
 type nodeNote struct {
 	ID      uint64
-	Parent  uint64 `json:",omitempty"` // 0: it has no name any more
+	Parent  uint64 `json:",omitempty"` // 0: it no longer has a name
 	Name    string `json:",omitempty"`
 	Mode    uint32 `json:",omitempty"`
 	Store   int    `json:",omitempty"` // which of the mount's; -1: none

@@ -29,8 +29,8 @@ import (
 // reports it as pending; and since the kernel does not tell of a second one, the thread is looked
 // at again and again. Where /proc does not show the thread, no signal counts.
 
-// How long a request that a signal interrupts may take to end by itself, and how often a
-// thread that one has interrupted is looked at.
+// These constants bound how long a request that a signal interrupts may take to end unaided, and
+// how often a thread that one has interrupted is looked at.
 const (
 	graceful = 20 * time.Millisecond
 	lookOver = 50 * time.Millisecond

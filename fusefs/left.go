@@ -72,8 +72,8 @@ func (s *store) unsettled(left []Left) []Left {
 	return slices.DeleteFunc(left, func(l Left) bool { return l.Conflict != 0 && !slices.Contains(ids, l.Conflict) })
 }
 
-// openConflictsLocked are the conflicts of this session that are not settled, but for those
-// that Kept names otherwise.
+// openConflictsLocked are the conflicts of this session that are not settled, except those that
+// Kept names otherwise.
 func (s *store) openConflictsLocked() (all []Left) {
 	for id, path := range s.session.Conflicts().Own() {
 		same := func(l Left) bool { return l.Conflict == id }
@@ -251,9 +251,9 @@ func (s *store) text(ctx context.Context, v *memory.Head) []byte {
 	return data
 }
 
-// hasText reports whether the history has the bytes of an entry, where editors put
-// what they copy: as a version of the file that a backup is of. That the log cannot be
-// asked means that it is not known to.
+// hasText reports whether the history has the bytes of an entry, where editors put what they
+// copy: as a version of the file that a backup is of. If the log cannot be asked, the history is
+// not known to have them.
 func (s *store) hasText(ctx context.Context, e *spool.Entry) bool {
 	const most = 1000 // versions of one memory
 	digest := cas.Sum(e.Data)

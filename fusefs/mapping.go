@@ -61,7 +61,7 @@ func (st *stage) remap(size int) error {
 	return nil
 }
 
-// unmapUnused drops the mapping if the data is not in it any more.
+// unmapUnused drops the mapping if the data is no longer in it.
 func (st *stage) unmapUnused() {
 	if st.mapping == nil || len(st.data) > 0 && &st.data[0] == &st.mapping[0] {
 		return

@@ -181,8 +181,8 @@ func mountOptions(fs *fileSystem) *fuse.MountOptions {
 		// Truncation at open is one request with it, and the kernel does not ask
 		// for security.capability before every write.
 		ExtraCapabilities: fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2,
-		// A request that panics may hold the lock. To end is better than to hang:
-		// what was acknowledged is safe, and the next mount clears this one.
+		// A request that panics may hold the lock. Ending is better than hanging: acknowledged
+		// bytes are safe, and the next mount clears this one.
 		PanicHandler: func(v any) fuse.Status { panic(v) },
 		Logger:       slog.NewLogLogger(fs.log.Handler(), slog.LevelWarn),
 	}
@@ -232,7 +232,7 @@ func (m *Server) serve() {
 	m.fs.awaitTasks()
 }
 
-// awaitTasks returns when nothing works in the background any more.
+// awaitTasks returns when nothing works in the background any longer.
 func (fs *fileSystem) awaitTasks() {
 	fs.tasks.Wait()
 	fs.returning.follower.Close()

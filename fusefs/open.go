@@ -12,8 +12,8 @@ import (
 	"mneme/session"
 )
 
-// handle is an open file or directory. Its fields do not change, but for
-// unread, entries, held, thread, wrote, failed and undone, which fileSystem.mu guards.
+// handle is an open file or directory. Its fields do not change, except unread, entries, held,
+// thread, wrote, failed and undone, which fileSystem.mu guards.
 type handle struct {
 	node    *tree.Entry
 	number  uint64        // in the table
@@ -29,8 +29,8 @@ type handle struct {
 	undone  bool          // then what was written through it before is undone
 }
 
-// isGivenUp reports whether a write through h is refused, since an earlier one has failed.
-// An append that took nothing back has failed by itself.
+// isGivenUp reports whether a write through h is refused, since an earlier one has failed. An
+// append that took nothing back has failed alone: later appends are not refused.
 func (h *handle) isGivenUp(appends bool) bool { return h.failed != 0 && (h.undone || !appends) }
 
 // setFailedLocked says that the newest write through h has failed, or 0 that it went well, and
@@ -331,7 +331,7 @@ func (fs *fileSystem) tryCreate(c *call, in *fuse.CreateIn, name string, before 
 	return fs.createLocked(in, name, before, out), nil
 }
 
-// special reports whether a file is to have bits that no memory has.
+// special reports whether a request gives a file bits that no memory has.
 func special(mode uint32) bool {
 	return mode&(syscall.S_ISUID|syscall.S_ISGID|syscall.S_ISVTX) != 0
 }

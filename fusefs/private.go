@@ -60,7 +60,7 @@ func (s *store) permOf(bits uint32, keys ...string) uint32 {
 	return perm
 }
 
-// loadPrivate reads what is remembered. That it cannot be read is an error where the
+// loadPrivate reads the remembered modes. If they cannot be read, that is an error where the
 // mount lets others in.
 func (s *store) loadPrivate() error {
 	err := s.private.Load()
@@ -281,9 +281,9 @@ func (s *store) movePrivate(from, to string) (end func(moved bool), err error) {
 	}, nil
 }
 
-// tidyPrivate forgets what is not there any more, and remembers by their ids the
-// memories that a mount which was killed had remembered by path. It reports whether
-// there is less to remember.
+// tidyPrivate forgets the modes of files that are no longer there, and remembers by their ids the
+// memories that a mount which was killed had remembered by path. It reports whether there is less
+// to remember.
 func (s *store) tidyPrivate() bool {
 	if s.private.Empty() {
 		return false

@@ -23,7 +23,7 @@ type mark struct {
 // changedLocked notes that a thread has changed the file through h.
 func (h *handle) changedLocked(thread uint32) { h.thread, h.wrote = thread, h.stage.mark }
 
-// beginsLocked notes that a thread goes on to write.
+// beginsLocked notes that a thread continues to write.
 func (st *stage) beginsLocked(thread uint32) {
 	if thread != st.thread || !st.pageEnd {
 		st.whole = st.mark

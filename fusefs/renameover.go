@@ -27,7 +27,7 @@ type renameText struct {
 	used    bool              // key was proposed before
 	also    []memory.Change   // in the same commit
 	theirs  *memory.Head      // what is at path; nil: no memory
-	base    *memory.Head      // what it is to replace
+	base    *memory.Head      // the version that it is meant to replace
 	known   session.Knowledge // of path
 	judge   []session.Change
 	stale   bool // the session does not know theirs

@@ -103,9 +103,8 @@ func (s *store) removeDir(path string) fuse.Status {
 	return s.fail("rmdir", path, err)
 }
 
-// removeEmptied takes directories out of the log that were removed here while they hid
-// memories, and hide none any more, unless something has come there. Callers hold no
-// lock and no claim.
+// removeEmptied takes directories out of the log that were removed here while they hid memories,
+// and no longer hide any, unless something has come there. Callers hold no lock and no claim.
 func (s *store) removeEmptied(emptied map[string]uint64) {
 	paths := slices.Sorted(maps.Keys(emptied))
 	for _, path := range slices.Backward(paths) { // what is in one, first

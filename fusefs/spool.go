@@ -174,7 +174,7 @@ func (fs *fileSystem) failLocked(n *tree.Entry, st *stage, errno syscall.Errno) 
 	}
 }
 
-// unspoolLocked notes that nothing of n's stage is to survive the mount; no n at all has none.
+// unspoolLocked notes that nothing of n's stage must survive the mount; no n at all has none.
 func (s *store) unspoolLocked(n *tree.Entry) {
 	if n != nil && stageOf(n) != nil {
 		s.unspoolStage(stageOf(n))
@@ -198,9 +198,9 @@ func (s *store) settleSlot(slot *spool.Slot) {
 	s.settling.Store(true)
 }
 
-// dropSettled takes what is settled out of the spool, and removed directories that hide
-// nothing any more out of the log. A request that settles something ends with it, and a
-// commit of others that does has it done beside. Callers hold no lock and no claim.
+// dropSettled takes settled entries out of the spool, and removed directories that no longer hide
+// anything out of the log. A request that settles something ends with it, and a commit of others
+// that settles something lets it run in the background. Callers hold no lock and no claim.
 func (s *store) dropSettled() {
 	if !s.settling.Load() && !s.tree.HasEmptied() {
 		return

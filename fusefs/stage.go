@@ -10,18 +10,18 @@ import (
 	"mneme/session"
 )
 
-// stage is what is being written to a file: its whole content, private to the
-// mount until it is committed. All handles that write a file share its stage.
-// Its fields are guarded by fileSystem.mu, but lost, which is the session's.
+// stage is what is being written to a file: its whole content, private to the mount until it is
+// committed. All handles that write a file share its stage. Its fields are guarded by
+// fileSystem.mu, except lost, which is the session's.
 //
 // # The life of a write
 //
-// An open for writing gets the file's stage, or makes one on top of the version that is
-// there (beginWriteLocked). A write loads that version's content, says what the write is
-// based on (startLocked) and changes the data. A close of one of the file's descriptors
-// commits it, if no other close is to do that (Flush, committedByAnotherClose): commitFile hands the stage
-// to the session as a stagedText, and session.Save explains how that becomes a version, or
-// loses. The stage ends with its last handle (endWriteLocked).
+// An open for writing gets the file's stage, or makes one on top of the version that is there
+// (beginWriteLocked). A write loads that version's content, notes the base of the write
+// (startLocked) and changes the data. A close of one of the file's descriptors commits it, if no
+// other close must do that (Flush, committedByAnotherClose): commitFile hands the stage to the
+// session as a stagedText, and session.Save explains how that becomes a version, or loses. The
+// stage ends with its last handle (endWriteLocked).
 type stage struct {
 	written
 

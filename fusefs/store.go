@@ -79,8 +79,8 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 	return s
 }
 
-// settleBeside has removed directories that hide nothing any more taken out of the log, for
-// the follower, which cannot wait for that.
+// settleBeside lets a background task take removed directories that no longer hide anything out
+// of the log, for the follower, which cannot wait for that.
 func (s *store) settleBeside() {
 	if s.tree.HasEmptied() {
 		s.beside(s.dropSettled)

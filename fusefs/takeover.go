@@ -32,8 +32,8 @@ import (
 // Then the kernel is told of the commits since it was last told. A program that was writing a
 // text that is in no version gets EIO from then on, and the text is kept as a conflict.
 
-// Journal is where the mount notes what another process needs to go on, if the mount
-// has a keeper.
+// Journal is where the mount notes what another process needs to continue, if the mount has a
+// keeper.
 func (m *Server) Journal() *handover.Journal { return m.journal }
 
 // Device is the connection to the kernel, for the keeper.
@@ -76,9 +76,9 @@ func (fs *fileSystem) noteAnswer() {
 	}
 }
 
-// TakeOver goes on with a mount at dir that another process has served until its
-// end, with the same stores, in the same order, and the same options. device and
-// journal are the mount's from then on. It returns when the mount is served again.
+// TakeOver continues a mount at dir that another process has served until its end, with the same
+// stores, in the same order, and the same options. device and journal are the mount's from then
+// on. It returns when the mount is served again.
 func TakeOver(ctx context.Context, dir string, device int, journal *handover.Journal, stores []*memory.Store, opts *Options) (*Server, error) {
 	o := *opts
 	notes, err := journal.Notes()
@@ -135,8 +135,8 @@ func (m *Server) Leave() {
 	endsWithin(leavePatience, m.server.AwaitAnswers)
 }
 
-// leavePatience is how long who waits for an answer waits for this process; then the
-// next one answers.
+// leavePatience is how long a requester waits for an answer of this process; then the next one
+// answers.
 const leavePatience = time.Second
 
 // missed returns the commits, by store, that the kernel may not have been told of.

@@ -23,7 +23,7 @@ func (t telling) NameLocked(dir *tree.Entry, name string, n *tree.Entry) {
 // ListingLocked says that a name of a directory is spelled otherwise in its listing.
 func (t telling) ListingLocked(dir *tree.Entry) {
 	cacheOf(dir).Respelled = true
-	if t.s.fs.noOpen && lookupsOf(dir) > 0 { // where the kernel opens directories by itself
+	if t.s.fs.noOpen && lookupsOf(dir) > 0 { // where the kernel opens directories without asking
 		t.s.fs.notify.Content(dir.ID())
 	}
 }

@@ -92,8 +92,8 @@ func (fs *fileSystem) resizeFailed(h *handle, errno syscall.Errno) {
 	}
 }
 
-// truncateNow sets n's size and commits it. When that fails, other writers of
-// the file go on with what they had.
+// truncateNow sets n's size and commits it. When that fails, other writers of the file continue
+// with the text that they had.
 func (fs *fileSystem) truncateNow(c *call, n *tree.Entry, st *stage, size int) fuse.Status {
 	fs.mu.Lock()
 	more := int64(len(st.data) + len(st.appended)) // for the copy

@@ -20,7 +20,7 @@ func (fs *fileSystem) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name
 	return fs.removeBeside(cancel, header, name, fs.unlink)
 }
 
-// removeBeside has remove take a name out of a directory, beside the requester.
+// removeBeside makes remove take a name out of a directory, next to the requester.
 func (fs *fileSystem) removeBeside(cancel <-chan struct{}, header *fuse.InHeader, name string,
 	remove func(ctx context.Context, dirID uint64, name, canonical string) fuse.Status,
 ) fuse.Status {

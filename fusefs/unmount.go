@@ -64,8 +64,7 @@ func (m *Server) unmount() error {
 	return err
 }
 
-// endsWithin runs do, and reports whether it has ended after a time. If it has not,
-// it goes on.
+// endsWithin runs do, and reports whether it has ended after a time. If it has not, it continues.
 func endsWithin(patience time.Duration, do func()) bool {
 	done := make(chan struct{})
 	go func() {
@@ -80,8 +79,8 @@ func endsWithin(patience time.Duration, do func()) bool {
 	}
 }
 
-// forgetAll makes the kernel forget what it knows of the mount's files, but for
-// their names. It does nothing where the kernel has no copy of the mount left.
+// forgetAll makes the kernel forget what it knows of the mount's files, except their names. It
+// does nothing where the kernel has no copy of the mount left.
 func (m *Server) forgetAll() {
 	all := func() {
 		if m.server.NotifyAtOnce(fusedev.InodeNotice(fuse.FUSE_ROOT_ID, 0, 0))[0] == fuse.ENOENT {

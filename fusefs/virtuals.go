@@ -70,8 +70,8 @@ func (t *virtuals) enterLocked(store string, n virtual.Node, id uint64) *virtual
 	return v
 }
 
-// collectLocked drops v when neither the kernel nor a handle has it any more, and
-// reports whether it did.
+// collectLocked drops v when neither the kernel nor a handle has it any longer, and reports
+// whether it did.
 func (t *virtuals) collectLocked(v *virtualInode) bool {
 	if v.lookups > 0 || v.opens > 0 {
 		return false

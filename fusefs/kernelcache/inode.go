@@ -11,7 +11,7 @@ import (
 // Inode is what the kernel has of one file or directory, and has been told of it. Its zero value
 // is of one that the kernel does not know.
 //
-// The mount's lock guards it, as it guards whatever has it: but for the atomic fields, and for
+// The mount's lock guards it, as it guards the entry that has it: except the atomic fields, and
 // AwaitPushes, which takes the lock itself, fields and methods are used under that lock.
 //
 // # Pages
@@ -26,7 +26,7 @@ import (
 //
 // What was fetched ahead is pushed: put into the page cache without a request. A push must not
 // replace what a program has just written. An inode that was opened for writing once therefore
-// gets no pushes any more, and the first such open waits for those under way.
+// gets no more pushes, and the first such open waits for those under way.
 type Inode struct {
 	Lookups   uint64  // references that the kernel holds
 	Looked    Instant // when it got the last of them
@@ -141,9 +141,10 @@ func (c *Inode) Pushing() bool { return c.few().pushes > 0 }
 // of it: then it is as good as a new one.
 func (c *Inode) Idle() bool { return c.Lookups == 0 && !c.Pushing() && c.ahead.Load() == nil }
 
-// AwaitPushes is Write, and returns when no push is under way any more, or with ctx, whose error
-// it returns then. It takes the mount's lock, which the caller does not hold. There is no new push
-// afterwards; a caller that finds the inode by a name looks again, under the lock, which one it is.
+// AwaitPushes is Write, and returns when no push is under way any longer, or with ctx, whose
+// error it returns then. It takes the mount's lock, which the caller does not hold. There is no
+// new push afterwards; a caller that finds the inode by a name looks again, under the lock, which
+// one it is.
 func (c *Inode) AwaitPushes(ctx context.Context, mount sync.Locker) error {
 	mount.Lock()
 	c.Write()

@@ -302,8 +302,8 @@ func (q *Notices) takenLocked(of *inodeQueue, batch []queued) {
 	}
 }
 
-// Close drops what is pending, since the mount is gone, and returns when no call of the kernel is
-// under way any more.
+// Close drops pending notices, since the mount is gone, and returns when no call of the kernel is
+// under way any longer.
 func (q *Notices) Close() {
 	q.mu.Lock()
 	q.closed, q.pending = true, nil

@@ -23,7 +23,7 @@ const (
 // when two files are read that are not cached, one soon after the other, in directories that have
 // been listed; a file that is opened by its name is fetched alone. From then on the walk is
 // followed in the order of listings: the rest of the directory, and the directories after it, as
-// far up as they have been listed. Fetched bytes wait at the inode as long as the walk goes on,
+// far up as they have been listed. Fetched bytes wait at the inode as long as the walk continues,
 // and are pushed once the kernel knows it; a read that comes before joins the fetch.
 //
 // Its methods may be called at once from many goroutines that do not hold the mount's lock.
@@ -144,7 +144,7 @@ func (p *Prefetcher) stopped(w *walk) {
 	}
 }
 
-// movedLocked notes that the reader of a walk goes on, past what was pushed.
+// movedLocked notes that the reader of a walk continues past the pushed files.
 func (p *Prefetcher) movedLocked(w *walk) {
 	w.files -= w.pushed.files
 	w.bytes -= w.pushed.bytes

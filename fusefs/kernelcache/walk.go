@@ -108,7 +108,7 @@ func (w *walk) next(s Source) *fetch {
 	}
 }
 
-// climb goes on after the highest directory of a walk, in the one above it.
+// climb continues after the highest directory of a walk, in the one above it.
 func (w *walk) climb(s Source) bool {
 	up := s.Parent(w.top)
 	if up == nil || !wasListed(up) {

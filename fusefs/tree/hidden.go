@@ -48,8 +48,8 @@ func (t *Tree) UnhideLocked(n *Entry) {
 	}
 }
 
-// StillEmptiedLocked notes a directory, with its marker, that is yet to be taken out of the log:
-// it was removed here, and hides nothing any more.
+// StillEmptiedLocked notes a directory, with its marker, that must still be taken out of the log:
+// it was removed here, and no longer hides anything.
 func (t *Tree) StillEmptiedLocked(path string, marker uint64) {
 	t.emptied[path] = marker
 	t.hasEmptied.Store(true)

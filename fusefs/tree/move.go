@@ -27,8 +27,8 @@ func (m *Move) ResolveLocked() {
 	}
 }
 
-// MovedAwayLocked reports whether another session has moved what is to move, or has
-// removed it. m has been resolved.
+// MovedAwayLocked reports whether another session has moved the entry that the rename moves, or
+// has removed it. m has been resolved.
 func (m *Move) MovedAwayLocked() bool {
 	path, ok := m.Entry.PathLocked()
 	return !ok || path != m.FromPath

@@ -67,8 +67,8 @@ func (t *Tree) ask(ctx context.Context, path string) error {
 	})
 }
 
-// share lets requests that want to know the same of the log at one time ask it once. One
-// whose ctx ends leaves that to the others.
+// share lets requests that ask the log for the same at one time ask it once. One whose ctx ends
+// leaves that to the others.
 func (t *Tree) share(ctx context.Context, what string, ask func() error) error {
 	do := func() error {
 		_, err, _ := t.flights.Do(what, func() (any, error) { return nil, ask() })

@@ -98,7 +98,7 @@ type Tree struct {
 	appliedDigest versionlog.Digest // of that commit
 	followed      chan struct{}     // closed, and nil, when applied grows; see AwaitApplied
 	freed         map[string]uint64 // paths freed: by this mount above applied; while heads load, by all; and ids of memories of which a later version was erased
-	emptied       map[string]uint64 // directories that were removed, and hide nothing any more, with their markers; see EmptiedLocked
+	emptied       map[string]uint64 // directories that were removed, and no longer hide anything, with their markers; see EmptiedLocked
 	loading       loading
 	counts        Counts
 	flights       singleflight.Group // what requests read from the log while heads load
@@ -122,9 +122,9 @@ type Options struct {
 	Since    time.Time         // when the root was made
 }
 
-// Invalidator is told what changes, by a tree, for those who know its entries: the kernel, open files,
-// the notes for a process that goes on with the mount. Its methods are called with the lock held,
-// after the change, but for Superseding; they do not wait.
+// Invalidator is told of changes by a tree, for the users of its entries: the kernel, open files,
+// the notes for a process that continues the mount. Its methods are called with the lock held,
+// after the change, except Superseding; they do not wait.
 type Invalidator interface {
 	// NameLocked says that a name of a directory means something else now: n, if that is not nil.
 	NameLocked(dir *Entry, name string, n *Entry)
@@ -180,7 +180,7 @@ type Entry struct {
 	id   uint64
 	tree *Tree // nil for the root of the mount
 
-	parent *Entry // nil for the root, and once the entry has no name any more
+	parent *Entry // nil for the root, and once the entry no longer has a name
 	name   string // NFC
 
 	mode  uint16 // type and permission bits
