@@ -15,11 +15,11 @@ import (
 // Its methods are called without locks and, for one Text, one after another (Turn). Two may
 // be called at any time: Path, and LostReply, which must not take a lock.
 type Text interface {
-	// Turn is shared by the texts whose saves are to follow one another.
+	// Turn is shared by the texts whose saves must follow one another.
 	Turn() *Turn
 	// LostReply is the text's; nil if no call will save the text again.
 	LostReply() *LostReply
-	// Path is where the text is to go now; "" if it has no place in the store.
+	// Path is where the text must go now; "" if it has no place in the store.
 	Path() string
 	// Draft returns the draft to commit now. Nil: there is none, and err says why, or is nil.
 	// decided is a path of which the log has just said what is there, and of which the face has
@@ -44,8 +44,8 @@ type Text interface {
 	// Kept tells that a loss is kept, as l.Conflict, and that the text is based on l.Base
 	// from now on.
 	Kept(l Loss)
-	// Beside runs the commit of a draft, and returns its error. A face that keeps something
-	// beside a version, counts commits, or shows what one was refused for, does it there.
+	// Beside runs the commit of a draft, and returns its error. A face that keeps something next
+	// to a version, counts commits, or shows why one was refused, does it there.
 	Beside(d *Draft, commit func() error) error
 }
 
@@ -58,7 +58,7 @@ type LostReply struct{ draft *Draft }
 type Draft struct {
 	Path     string
 	Spelling string     // a form of the path that comes to be, see memory.Change
-	Data     []byte     // what the memory is to hold
+	Data     []byte     // the content that the memory will have
 	Digest   cas.Digest // of Data; zero: not known
 
 	Base      *memory.Head           // what it replaces; nil: no memory
@@ -73,7 +73,7 @@ type Draft struct {
 	Used bool            // Key may have been proposed before, by an earlier process say
 	Also []memory.Change // in the same commit
 
-	Options memory.CommitOptions // of the commit, but for Key and Fresh; a merge has a Message of its own
+	Options memory.CommitOptions // of the commit, except Key and Fresh; a merge has a Message of its own
 
 	Judge []Change // by which it is judged: those of Knowledge.ToJudge, none if Base was read through the handle that writes, unless Mapped
 

@@ -60,8 +60,8 @@ func (j *Journal) AddKind(kind, path, text string) {
 	j.put(JournalEntry{Path: kind, Text: quote.Place(text, path)})
 }
 
-// secondTry is how soon a face repeats by itself what has failed, as the kernel does
-// with some requests. It is the same error then.
+// secondTry is how soon a face automatically repeats a request that has failed, as the kernel
+// does with some requests. It is the same error then.
 const secondTry = 100 * time.Millisecond
 
 func (j *Journal) put(e JournalEntry) {

@@ -97,8 +97,8 @@ func (k Knowledge) Read(v *memory.Head) Knowledge {
 	return next
 }
 
-// Viewed returns what the session knows after v, which it has read, was shown whole to the one
-// who writes: what comes next is meant, whatever it takes back.
+// Viewed returns what the session knows after v, which it has read, was shown whole to the
+// writer: the next write is meant, whatever it takes back.
 func (k Knowledge) Viewed(v *memory.Head) Knowledge {
 	if k.known && !k.Stale(v) {
 		k.meant = true

@@ -171,7 +171,7 @@ func (k *Known) Came(path string) {
 	k.noteLocked(path)
 }
 
-// Went says that there is no memory at a path any more, because of another session.
+// Went says that there is no longer a memory at a path, because of another session.
 func (k *Known) Went(path string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

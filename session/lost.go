@@ -47,8 +47,8 @@ func (s *Session) Blind() int {
 
 // AdmitRemoval is Admit for the removal of head. It is refused, too, where head is another
 // session's change which this one has only read, and after any write that was refused, until the
-// session has read the memory: the program that was refused may go on by removing what it could
-// not replace.
+// session has read the memory: the program that was refused may continue by removing the memory
+// that it could not replace.
 func (s *Session) AdmitRemoval(path string, head *memory.Head) *LostError {
 	k := s.known.Of(path)
 	e := &LostError{Store: s.slug(), Path: path, Reason: Changed, Base: k.Head(), Theirs: head}

@@ -146,7 +146,7 @@ func (s *Session) forgetNamesLocked() {
 	}
 }
 
-// Met is what a commit of the log is to the session.
+// Met is the meaning of a commit of the log for the session.
 type Met struct {
 	Again bool   // it is under way once more: await it first
 	Own   bool   // its maker has brought it in already
@@ -187,8 +187,8 @@ func (s *Session) AwaitOwn(ctx context.Context, key string) bool {
 	}
 }
 
-// ownEnd returns what is closed when no commit under a key is under way any more; nil: none
-// is.
+// ownEnd returns a channel that is closed when no commit under a key is under way any longer;
+// nil: none is.
 func (s *Session) ownEnd(key string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,8 +202,8 @@ func (s *Session) ownEnd(key string) <-chan struct{} {
 	return one.done
 }
 
-// Meet says what the next commit of the log is to the session, which has settled it then.
-// See AwaitOwn.
+// Meet says what the next commit of the log means for the session, which has settled it then. See
+// AwaitOwn.
 func (s *Session) Meet(c *versionlog.Commit) Met {
 	s.mu.Lock()
 	defer s.mu.Unlock()

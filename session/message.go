@@ -62,8 +62,8 @@ func (s *Session) describe(ctx context.Context, l *Loss) (what, redo string) {
 	return s.changedSince(l.Path, l.Base, s.ofAnother(ctx, l.Theirs, l.Base)), redo
 }
 
-// redo says how to go on after a conflict. shown is the other name that the face has for
-// the memory; "": it has none.
+// redo says how to continue after a conflict. shown is the other name that the face has for the
+// memory; "": it has none.
 func (s *Session) redo(shown string) string {
 	if shown == "" {
 		return redoStale

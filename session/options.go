@@ -24,15 +24,15 @@ type WriteOptions struct {
 	// guard, and its rule for secrets.
 	Confirmed bool
 	Actor     versionlog.Actor // zero: the author for whom the store was opened
-	// Warn is called with each content that has brought a credential into a store which wants
-	// to hear of that. The session's Journal says so in any case.
+	// Warn is called with each content that has brought a credential into a store which warns of
+	// them. The session's Journal says so in any case.
 	Warn func(memory.SecretsFound)
 
 	kept     int  // the conflict that keeps the text already; 0: none
 	restores bool // see memory.CommitOptions
 }
 
-// commitOptions returns the options of a commit, but for its key.
+// commitOptions returns the options of a commit, except its key.
 func (s *Session) commitOptions(o *WriteOptions) (opts memory.CommitOptions) {
 	if o == nil {
 		return opts

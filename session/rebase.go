@@ -110,7 +110,7 @@ func mergeMessage(theirs, base *memory.Head) string {
 	return fmt.Sprintf("merge of %s with what was written on top of %s", theirs.ID(), base.ID())
 }
 
-// contention is for how long a session that appended is taken to go on.
+// contention is for how long a session that appended is expected to continue.
 const contention = time.Second
 
 // takeTurn waits before an append to a path, on average for as long as a commit takes,

@@ -117,7 +117,7 @@ func (s *Session) saveInTurn(ctx context.Context, t Text, w *saving) (again bool
 	return s.saveClaimed(ctx, t, w)
 }
 
-// claimsOf returns what the save of a text claims: where it is to go, and the path for
+// claimsOf returns the claims of the save of a text: the path where it must go, and the path for
 // which its lost reply was. It uses the room of claims.
 func (s *Session) claimsOf(t Text, claims []Claim) []Claim {
 	path := t.Path()

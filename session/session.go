@@ -117,14 +117,14 @@ func New(store *memory.Store, opts *Options) *Session {
 	return s
 }
 
-// Close returns when nothing works in the background any more. No other method may be
-// running or be called after.
+// Close returns when nothing works in the background any longer. No other method may be running
+// or be called after.
 func (s *Session) Close() { s.tasks.Wait() }
 
 // ID returns the session's id, as its versions carry it.
 func (s *Session) ID() string { return s.opts.ID }
 
-// Claims are what the session excludes from one another at the moment. A face takes them by
+// Claims are the claims that currently exclude one another in the session. A face takes them
 // itself where Settle is not needed.
 func (s *Session) Claims() *Claims { return &s.claims }
 

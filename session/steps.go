@@ -34,7 +34,7 @@ type steps struct {
 	path string // at or below which all are
 	opts StepOptions
 	out  Steps
-	note func(more bool) map[string]string // the metadata of a commit, after which more are to come
+	note func(more bool) map[string]string // the metadata of a commit, after which more will come
 	own  map[uint64]bool                   // the commits that were made
 	most int                               // how many changes a commit takes, as far as that is known; 0: any number
 }
