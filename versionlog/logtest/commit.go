@@ -36,7 +36,7 @@ var commitTests = map[string]func(*suite){
 	"LargeDirectoryMove": testLargeMove,
 }
 
-// isVersion compares a version with what is wanted, but for its id.
+// isVersion compares a version with the expected one, except its id.
 func (s *suite) isVersion(got, want versionlog.Version) {
 	s.Helper()
 	p := proposal()

@@ -37,7 +37,7 @@ func (s *suite) makeDir(path string) versionlog.Version {
 	return versions[0]
 }
 
-// refuse wants an error of changes, and that nothing changes.
+// refuse checks that changes end with an error, and that nothing changes.
 func (s *suite) refuse(want error, changes ...versionlog.Change) {
 	s.Helper()
 	s.unchanged(func() {
@@ -47,7 +47,7 @@ func (s *suite) refuse(want error, changes ...versionlog.Change) {
 	})
 }
 
-// alreadySo wants changes to make no commit.
+// alreadySo checks that changes make no commit.
 func (s *suite) alreadySo(changes ...versionlog.Change) {
 	s.Helper()
 	s.unchanged(func() {

@@ -49,8 +49,8 @@ func each(commits []*versionlog.Commit) iter.Seq2[*versionlog.Commit, error] {
 	}
 }
 
-// testImport: what comes of an import is the same store, byte for byte, which goes on
-// like any other.
+// testImport: the result of an import is the same store, byte for byte, which continues like any
+// other.
 func testImport(s *suite) {
 	commits, to := s.imported()
 	quota := versionlog.Quota{Bytes: 1, Memories: 1, PerHour: 1} // bounds no import
@@ -137,7 +137,7 @@ func testImportArchived(s *suite) {
 	s.put("/a", "1")
 	s.commit(put("/d/x", "1", anything))
 	shared := s.commits(0)
-	// The same history goes on in two ways: here it is not archived.
+	// The same history continues in two ways: here it is not archived.
 	to := s.cfg.Open(s.T, s.clock.now)
 	s.must(to.CreateStore(s.Context(), s.store))
 	s.must(versionlog.Import(s.Context(), to, s.store.ID, each(shared)))

@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Config says how to get at a backend. The functions end the test when they
-// fail, and see to it that what they open is closed with the test.
+// Config says how to get at a backend. The functions end the test when they fail, and ensure that
+// everything they open is closed with the test.
 type Config struct {
 	// Open returns a log without stores that stamps commits with the given
 	// clock.

@@ -174,8 +174,8 @@ func testHistory(s *suite) {
 	}
 }
 
-// testPathHistory has memories come to a path and leave it in every way, one of
-// them twice, and others beside it meanwhile.
+// testPathHistory makes memories come to a path and leave it in every way, one of them twice, and
+// others next to it meanwhile.
 func testPathHistory(s *suite) {
 	want := map[string][]versionlog.Version{}
 	note := func(v versionlog.Version) {
@@ -331,7 +331,7 @@ func testKnownTip(s *suite) {
 	}
 }
 
-// testResumes: a listing that goes on behind what was seen is the rest of it.
+// testResumes: a listing that continues after a seen entry is the rest of it.
 func testResumes(s *suite) {
 	for _, path := range []string{"/a", "/d/1", "/d/2", "/d/3", "/d!", "/d0", "/e/f/g"} {
 		for i := range 3 {

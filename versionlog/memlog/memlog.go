@@ -31,7 +31,7 @@ type Log struct {
 type store struct {
 	versionlog.Store
 	commits  []*versionlog.Commit
-	newest   versionlog.Tip // but for ArchivedAt
+	newest   versionlog.Tip // except ArchivedAt
 	byKey    map[string]*versionlog.Commit
 	last     map[string]place // by path
 	memories map[string][]versionlog.Version

@@ -65,7 +65,7 @@ func (c *changes) watch() {
 		_ = watcher.Close()
 		return
 	}
-	// Should it fail, those who commit cannot ask for locks either.
+	// Should it fail, processes that commit cannot ask for locks either.
 	_ = unix.FcntlFlock(c.file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_RDLCK, Whence: io.SeekStart})
 	c.watcher = watcher
 	go c.forward(watcher)

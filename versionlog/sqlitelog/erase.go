@@ -196,7 +196,7 @@ func (e *eraser) paths(ctx context.Context) error {
 	return nil
 }
 
-// contents removes the contents that no version has any more.
+// contents removes the contents that no version has any longer.
 func (e *eraser) contents(ctx context.Context) error {
 	seen := map[cas.Digest]bool{}
 	blobs := e.log.Blobs(e.store.ID)

@@ -51,7 +51,7 @@ func (k *knownStores) row(ctx context.Context, id string) (storeRow, error) {
 	}
 	s, err := queryOne(ctx, k.db, readStores(k.format)+`WHERE id = ?`, scanStore, id)
 	if err == nil && now.known {
-		// Should something have been committed meanwhile, it is not now any more.
+		// Should something have been committed meanwhile, it is no longer the current state.
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if k.as != now {

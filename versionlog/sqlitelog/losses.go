@@ -160,7 +160,7 @@ func (d *databaseThen) missing(num int64, k *knownTip) (what, slug string) {
 	switch {
 	case k.state == tipDeleted && here:
 		return "it was deleted, and is back", s.Slug
-	case k.state == tipDeleted, !here && s.ID == "" && num <= d.highest: // deleted by one who was killed then, or by an older mneme
+	case k.state == tipDeleted, !here && s.ID == "" && num <= d.highest: // deleted by a process that was killed then, or by an older mneme
 		return "", ""
 	case !here:
 		return fmt.Sprintf("it is missing as a whole, with %d acknowledged commits", k.seq), ""

@@ -12,7 +12,7 @@ import (
 // How much one slice of packing looks at and changes: the writers of all processes
 // wait while it is applied, and its contents are in memory while it is planned.
 const (
-	sliceBytes    = 512 << 10 // of contents that are packed, but for the last one
+	sliceBytes    = 512 << 10 // of contents that are packed, except the last one
 	sliceContents = 32
 	sliceVersions = 500
 )
@@ -21,8 +21,7 @@ const (
 // in the index take as much as a smaller one.
 const leastPacked = 128
 
-// cursor says how far the history of a store is packed: the version from which on
-// packing goes on.
+// cursor says how far the history of a store is packed: the version from which packing continues.
 type cursor struct{ seq, ord int64 }
 
 // progress is how far a store is packed, and how often contents were removed for good or
@@ -227,8 +226,8 @@ func (p *planner) makeWhole(ctx context.Context, d cas.Digest) error {
 	return onlyOther(err)
 }
 
-// onlyOther drops an error that says that bytes are damaged or missing: those who verify
-// them say so, and they are left as they are.
+// onlyOther drops an error that says that bytes are damaged or missing: the code that verifies
+// them says so, and they are left as they are.
 func onlyOther(err error) error {
 	if isDamage(err) {
 		return nil
@@ -349,8 +348,8 @@ func (p *planner) decodes(ctx context.Context, d cas.Digest, row *plannedRow) (b
 	return err == nil, onlyOther(err)
 }
 
-// encode returns the row of a content, against the one that is its base by place or, for
-// a root, against the head, or by itself.
+// encode returns the row of a content, encoded against its base by place or, for a root, against
+// the head, or alone.
 func (p *planner) encode(ctx context.Context, d cas.Digest, data []byte, memoryID string, seq int64, head *plannedRow) (*plannedRow, error) {
 	before, err := queryOne(ctx, p.source, contentBefore, scanDigest, p.store, memoryID, seq, d[:])
 	if err != nil && !errors.Is(err, versionlog.ErrNotFound) {

@@ -21,7 +21,7 @@ const purgingName = "purging"
 
 const purgingText = "mneme purging 1\n"
 
-// purgePatience is how long a purge waits for those who read from the write-ahead log.
+// purgePatience is how long a purge waits for processes that read from the write-ahead log.
 var purgePatience = 5 * time.Second
 
 // purger removes the traces that erased versions leave after their transaction:
@@ -260,7 +260,7 @@ func (l *Log) missing(ctx context.Context, s *storeRow, c *versionlog.Commit, ch
 		if there, err := files.Has(ctx, v.Digest); err != nil || !there {
 			return errors.Join(err, errGone)
 		}
-		if err := l.writer.run(fileGone, s.num, v.Digest[:]); err != nil { // it is not to go any more
+		if err := l.writer.run(fileGone, s.num, v.Digest[:]); err != nil { // it no longer has to go
 			return err
 		}
 	}

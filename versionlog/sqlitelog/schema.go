@@ -71,9 +71,9 @@ func inFormat(text string, format int) string {
 	return text
 }
 
-// inspect looks at a database without changing it and returns its format, 0
-// when there is nothing yet. The error says why it cannot be used as a log. Of a
-// log, also looks at more, unless it is nil.
+// inspect looks at a database without changing it and returns its format, 0 when there is nothing
+// yet. The error says why it cannot be used as a log. also, unless it is nil, looks at more of a
+// log.
 func inspect(ctx context.Context, path string, also func(*sqlite.Conn) error) (int, error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return 0, nil

@@ -52,8 +52,8 @@ func (l *Log) size() (sum int64) {
 	return sum
 }
 
-// shrink makes the database smaller by some of its free pages, and reports whether it
-// did. One of an earlier format keeps its size, but for copies.
+// shrink makes the database smaller by some of its free pages, and reports whether it did. A
+// database of an earlier format keeps its size, unless it is a copy.
 func (p *packer) shrink(ctx context.Context) (bool, error) {
 	type space struct {
 		free, pages int64

@@ -47,7 +47,7 @@ var firstRows, pageRows, pageRecords, pageNames = 16, 1000, 200, 100
 // Options adjust a Log.
 type Options struct {
 	ReadOnly bool             // refuse commits and changes of stores with versionlog.ErrReadOnly
-	Refresh  time.Duration    // how often Wait looks by itself, should events be missing; 0 is 1 s
+	Refresh  time.Duration    // how often Wait looks on its own, should events be missing; 0 is 1 s
 	Now      func() time.Time // the clock that stamps commits; nil is that of the machine, as files have it
 	Busy     bool             // many read at once, at random: keep more of the database in memory
 	Still    bool             // leave packing, and what redactions left, to other processes: what verifies sees what is there
@@ -60,7 +60,7 @@ type Options struct {
 // Log is a versionlog.Log in a directory.
 type Log struct {
 	root    *os.Root   // the directory
-	db      *sqlite.DB // for those who read
+	db      *sqlite.DB // for readers
 	stores  knownStores
 	writer  *writer // nil when read-only
 	recent  recent
@@ -187,10 +187,9 @@ func (l *Log) prepareFiles(ctx context.Context, dir string, readOnly bool) (err 
 	return bringSchema(ctx, path)
 }
 
-// syncFound makes durable what the write-ahead log holds already. A process
-// that was killed may have written a commit without syncing it; SQLite takes
-// that for good, and a caller who does not hear of it again would be told that
-// what he wants is the case.
+// syncFound makes durable what the write-ahead log holds already. A process that was killed may
+// have written a commit without syncing it; SQLite takes that for good, and a caller that got no
+// reply and repeats the commit would be told that the state that it asks for is there already.
 func (l *Log) syncFound() error {
 	f, err := l.root.Open(DatabaseName + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {

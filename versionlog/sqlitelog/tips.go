@@ -88,9 +88,8 @@ func decodeTip(b []byte) (k knownTip, ok bool) {
 	return k, true
 }
 
-// tips is the file as one who writes has it open. Should it not be to be had, or
-// not take what is written to it, nothing is remembered: the commit is made all the
-// same.
+// tips is the file as a process that writes has it open. If it cannot be opened, or a write to it
+// fails, nothing is remembered: the commit is made all the same.
 type tips struct{ file *os.File }
 
 func openTips(dir *os.Root) tips {

@@ -98,10 +98,10 @@ func (w *writer) takeTurn(ctx context.Context) (left time.Duration, err error) {
 	return w.takeTurnUnless(ctx, nil)
 }
 
-// errEnded says that there is nothing to wait for any more.
+// errEnded says that there is nothing left to wait for.
 var errEnded = errors.New("it has ended")
 
-// takeTurnUnless is takeTurn, which returns errEnded if there is no need for the turn any more.
+// takeTurnUnless is takeTurn, which returns errEnded if the turn is no longer needed.
 func (w *writer) takeTurnUnless(ctx context.Context, ended <-chan struct{}) (left time.Duration, err error) {
 	select {
 	case w.turn <- struct{}{}:
@@ -175,9 +175,9 @@ func (w *writer) carryOver(mode string) (done bool, err error) {
 // errKeyUsed says that the history has a commit of a key already.
 var errKeyUsed = errors.New("there is a commit of that key")
 
-// propose judges p within a transaction and says whether it became a commit.
-// That p is in the history already shows in what it would become: a commit of
-// the same key, or none. Then s becomes what it is after the commit.
+// propose judges p within a transaction and says whether it became a commit. If p is in the
+// history already, the result shows it: p would become a commit of the same key, or none. Then s
+// becomes the store's state after the commit.
 func (l *Log) propose(ctx context.Context, s *storeRow, p *versionlog.Proposal, drafted *draft) (*versionlog.Commit, bool, error) {
 	w := l.writer
 	var c *versionlog.Commit
@@ -367,8 +367,8 @@ type view struct {
 	recent func(path string) (head *versionlog.Version, known bool) // nil: the database knows
 }
 
-// Head is part of versionlog.View. To read one that this Log has written lately takes a
-// fifteenth of a commit.
+// Head is part of versionlog.View. Reading one that this Log has written lately takes a fifteenth
+// of a commit.
 func (v *view) Head(path string) (*versionlog.Version, error) {
 	if v.recent != nil {
 		if head, known := v.recent(path); known {

@@ -54,7 +54,7 @@ func (c *MountCmd) Run(ctx context.Context, a *app.App) error {
 	if c.Keep && link == nil {
 		code, err := c.keep(ctx, a, parent)
 		if err != nil && parent != nil {
-			_ = term.WriteJSON(parent, app.NewErrorReply(err)) // unless who serves has it, and says more
+			_ = term.WriteJSON(parent, app.NewErrorReply(err)) // unless the process that serves has it, and says more
 		}
 		if err != nil {
 			return err
