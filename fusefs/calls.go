@@ -57,8 +57,8 @@ type calls struct {
 	waiting map[*call]struct{} // guarded by mu
 }
 
-// add puts a call on the list, unless it was interrupted already: then no later interrupt would
-// come.
+// add puts a call on the list, unless it was interrupted already, or the kernel's interrupts are
+// not reported. It reports whether it did.
 func (l *calls) add(c *call) bool {
 	if !l.told {
 		return false

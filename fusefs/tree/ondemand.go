@@ -74,7 +74,7 @@ func (t *Tree) share(ctx context.Context, what string, ask func() error) error {
 		_, err, _ := t.flights.Do(what, func() (any, error) { return nil, ask() })
 		return err
 	}
-	if ctx == t.life { // this caller cannot leave
+	if ctx == t.life { // no caller can leave
 		return do()
 	}
 	ended := make(chan error, 1)

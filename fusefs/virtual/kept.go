@@ -21,7 +21,7 @@ type kept[K comparable, V any] struct {
 // value is one of a kept.
 type value[K comparable, V any] struct {
 	key  K
-	turn chan struct{} // has room for the text that a reader reads
+	turn chan struct{} // has room for the caller that reads or looks at the value
 	// Guarded by turn.
 	has bool
 	val V

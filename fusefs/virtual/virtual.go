@@ -1,6 +1,6 @@
-// Package virtual is the tree below .mneme in a store: read-only texts about the mount, and its
-// past. It has one type per directory. Nodes are not kept: each lookup of a name returns a new
-// node, which describes the file at that time.
+// Package virtual is the tree below .mneme in a store, which programs cannot write: texts about
+// the mount, and the store's past. It has one type per directory. Nodes are not kept: each lookup
+// of a name returns a new node, which describes the file at that time.
 package virtual
 
 import (

@@ -133,7 +133,7 @@ func (w *writer) putPacked(ctx context.Context, store int64, row *plannedRow) er
 		return err
 	case old == nil:
 		return w.run(insertPacked, store, row.digest[:], base, int64(row.place), frame)
-	case row.frame == nil && old.frame != nil: // no mark, for another process has packed it
+	case row.frame == nil && old.frame != nil: // no mark, for another packer has packed it
 		return errMoved
 	}
 	return w.run(updatePacked, base, int64(row.place), frame, old.id)

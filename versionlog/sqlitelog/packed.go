@@ -154,7 +154,7 @@ func (c *contents) one(ctx context.Context, text string, args ...any) (*packed, 
 func (c *contents) unpack(ctx context.Context, p *packed) ([]byte, error) {
 	data, err := c.decode(ctx, p, false)
 	if errors.Is(err, cas.ErrCorrupt) {
-		// Another process may have put back a content on which one of them leans.
+		// Another call may have put back a content on which one of them leans.
 		data, err = c.decode(ctx, p, true)
 	}
 	return data, err

@@ -56,7 +56,7 @@ func (l *Log) mayLeaveTraces() error {
 
 // leftNoTraces removes the note, if it is still the one that was there before.
 func (l *Log) leftNoTraces(ctx context.Context, before []byte) error {
-	return l.writer.transaction(ctx, func(context.Context) error { // in which no other process notes
+	return l.writer.transaction(ctx, func(context.Context) error { // in which nothing else notes
 		now, err := l.root.ReadFile(purgingName)
 		if err == nil && bytes.Equal(now, before) {
 			err = l.root.Remove(purgingName)
