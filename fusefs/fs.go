@@ -34,7 +34,7 @@ import (
 type Options struct {
 	UID, GID uint32       // owner shown for every file and directory
 	Mode     uint32       // permissions of directories, and of files except for execution; 0 is DefaultMode
-	Session  string       // the author in whose name the stores are written; "": none
+	Session  string       // the session in whose name the stores are written; "": none
 	Logger   *slog.Logger // nil discards
 
 	// On is the directory that is mounted on, if the caller has it open, whatever its name means

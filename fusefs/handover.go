@@ -423,7 +423,7 @@ func (h *handing) noteErrors() {
 	}
 }
 
-// rewriteLocked notes the whole state again, in the place of all notes.
+// rewriteLocked notes the whole state, in place of all notes.
 func (h *handing) rewriteLocked() error {
 	h.batch.Reset()
 	h.batch.Add([]byte{noteGreeting}, h.greeting)

@@ -170,7 +170,7 @@ func inlineResult(status fuse.Status, answered bool) string {
 }
 
 // TestInlineToWrite: a file is opened for writing, or made, at once where the tree is known to
-// show the state of the log, and nothing must be refused.
+// show the state of the log, and there is nothing to refuse.
 func TestInlineToWrite(t *testing.T) {
 	const now, later = "at once", "later"
 	for name, test := range map[string]struct {

@@ -174,7 +174,7 @@ func (fs *fileSystem) failLocked(n *tree.Entry, st *stage, errno syscall.Errno) 
 	}
 }
 
-// unspoolLocked notes that nothing of n's stage must survive the mount; no n at all has none.
+// unspoolLocked notes that no part of n's stage should survive the mount; no n at all has none.
 func (s *store) unspoolLocked(n *tree.Entry) {
 	if n != nil && stageOf(n) != nil {
 		s.unspoolStage(stageOf(n))

@@ -171,7 +171,7 @@ func TestGivenUpIsMet(t *testing.T) {
 }
 
 // TestFinal: a commit that ends with a final error, or before the log was asked, is not in the
-// log: nothing must be settled.
+// log: there is nothing to settle.
 func TestFinal(t *testing.T) {
 	r := newRig(t, nil)
 	st := r.open("/f", false)

@@ -237,7 +237,7 @@ func (s *Session) Adopt(c *versionlog.Commit, head func(path string) *memory.Hea
 	for i := range c.Versions {
 		v := &c.Versions[i]
 		switch {
-		case v.IsDir() || v.Redacted(): // its place is not known
+		case v.IsDir() || v.Redacted(): // the place of such a version is not known
 		case v.Op == versionlog.OpRenamed:
 			s.known.Freed(v.From, v.Seq)
 		case v.Op == versionlog.OpDeleted:

@@ -85,7 +85,7 @@ func (p *Prefetcher) Read(ctx context.Context, n Node, head *memory.Head) []byte
 }
 
 // Listed notes that a directory has been listed to its end: the reader of the walk that comes
-// through it is there. The contents that were fetched for it are pushed.
+// through it is there. The fetched contents of its files are pushed.
 func (p *Prefetcher) Listed(dir Node) {
 	for _, f := range p.arrived(dir) {
 		if f.ended() {

@@ -22,7 +22,7 @@ func (t *Tree) LeftLocked(n *Entry, at time.Time) {
 // it was moved from, nor what it holds. The entry that the tree has of its memory, or directory,
 // is outdated by it, and leaves the tree as if another session had removed it. Since the current
 // version of a memory is never erased, the memory is gone in the log, too, or a later commit
-// brings it in again. If the tree has old versions, it may have the very version that is erased.
+// brings it in again. A tree of the past may have the very version that is erased.
 
 // eraseLocked takes what the erased version v has changed out of the tree.
 func (t *Tree) eraseLocked(v *versionlog.Version) {

@@ -11,7 +11,7 @@ type Options struct {
 	// NoOpen says that files are not opened: each request is separate, and a text is made when a
 	// program asks for its size. See text.
 	NoOpen bool
-	// GuideChanges says that a program that opens README and note must read them again.
+	// GuideChanges says that README and note must be read again each time they are opened.
 	GuideChanges bool
 }
 

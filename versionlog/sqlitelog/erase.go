@@ -35,8 +35,8 @@ const (
 // eraser takes versions out of the history of a store, within the transaction that
 // commits their redaction:
 //
-//  1. each record that has one is written again without it, in its row or in its frame, and so is
-//     the row of the version;
+//  1. each record that has one is rewritten without it, in its row or in its frame, and so is the
+//     row of the version;
 //  2. a row of the table paths that tells of one tells of the newest other version that
 //     took place there, or goes;
 //  3. a content that no version has any longer goes, after the contents that lean on it were

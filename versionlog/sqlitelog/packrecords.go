@@ -12,8 +12,8 @@ import (
 // frameRecords is how many records go into a frame. Tests have less.
 var frameRecords = 64
 
-// frameBytes is how many bytes the records of a frame have at most. A record that is longer alone
-// stays where it is.
+// frameBytes is how many bytes the records of a frame have at most. A single record that is
+// longer stays where it is.
 const frameBytes = 1 << 20
 
 // plannedFrame is the planned state of a row of the table packed_records.

@@ -30,11 +30,11 @@ var purgePatience = 5 * time.Second
 //  2. files of contents that no version has go, while no process can commit: a commit that needs
 //     one comes before, and is seen, or looks for it in vain, see missing. Contents that were
 //     stored again go, too, see removeErasedOrphans;
-//  3. the database is written again (VACUUM). SQLite overwrites deleted rows with zeroes, but
-//     where rows move from one page to another, the gap that they leave keeps its bytes;
+//  3. the database is rewritten (VACUUM). SQLite overwrites deleted rows with zeroes, but where
+//     rows move from one page to another, the gap that they leave keeps its bytes;
 //  4. the write-ahead log, which has the pages as they were, is carried over and cut to nothing.
 //     It waits for processes that read from it;
-//  5. the file purging goes, if no other transaction has written it again meanwhile.
+//  5. the file purging goes, if no other transaction has rewritten it meanwhile.
 //
 // Whatever ends it, the file says that there is something to do, to the next Purge, and to each
 // process that has the log open to write, once no process has committed for a while: when it
@@ -45,7 +45,7 @@ type purger struct {
 	mu   sync.Mutex          // held while a purge is under way
 	done []versionlog.Purged // not yet reported to any caller
 
-	rewritten []byte // the note for which the database was last written again
+	rewritten []byte // the note for which the database was last rewritten
 	whole     bool   // all files were removed before
 }
 
@@ -99,8 +99,8 @@ func (l *Log) purgeLeft(ctx context.Context) {
 }
 
 // purge does the remaining steps, and notes their outcome. With again it may be called every
-// minute, as while a process reads: the database is then not written once more for the same note,
-// unless files were removed that were in the way. purger.mu is held.
+// minute, as while a process reads: the database is then not rewritten for the same note, unless
+// files were removed that were in the way. purger.mu is held.
 func (l *Log) purge(ctx context.Context, again bool) error {
 	noted, err := l.root.ReadFile(purgingName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -187,7 +187,7 @@ func (l *Log) removeErased(ctx context.Context, num int64, storeID string) (n in
 	return n, err
 }
 
-// rewrite writes the database again, with nothing in it but its rows.
+// rewrite rewrites the database, with nothing in it but its rows.
 func (l *Log) rewrite(ctx context.Context) error {
 	w := l.writer
 	left, err := w.takeTurn(ctx)
