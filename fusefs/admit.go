@@ -11,16 +11,15 @@ import (
 	"mneme/session"
 )
 
-// noteOpenLocked notes that the session opens n for reading. What it reads while the file
-// is being written here is no version: only of what is appended does it know
-// more than what it has written itself. And while the kernel does not know of a
-// change yet, it may get the new bytes cut at the old length, which does not
-// count.
+// noteOpenLocked notes that the session opens n for reading. While the file is being written
+// here, the text that the session reads is not a version. The session learns more than its own
+// bytes only if the file is just appended to: it learns the version that they are appended to.
+// And while the kernel does not know of a change yet, the session may get the new bytes cut at
+// the old length. Such a read does not count.
 //
-// Reads do not count, but for those of mustRead. The kernel asks for whole pages:
-// who goes on in the middle of a page that has been invalidated looks like who
-// begins anew, and would end with the beginning of one version and the end of
-// another.
+// Reads do not count, except those of mustRead. The kernel asks for whole pages: a program that
+// continues in the middle of an invalidated page looks like a program that starts again, and
+// would end with the beginning of one version and the end of another.
 func noteOpenLocked(n *tree.Entry) {
 	v := n.HeadLocked()
 	if isStaged(n) && stageOf(n).dirty {
@@ -42,8 +41,8 @@ func mustReadLocked(n *tree.Entry) bool {
 	return (knownLocked(n).WasRefused() || knownLocked(n).Stale(n.HeadLocked())) && n.HeadLocked() != nil && n.HeadLocked().Size() > 0 && !isStaged(n) && !n.IsSupersededLocked()
 }
 
-// noteReadLocked notes that the session has got a version of n to read, for what stands at
-// n's path by now.
+// noteReadLocked notes that the session has got a version of n to read, for the file that is now
+// at n's path.
 func noteReadLocked(n *tree.Entry, v *memory.Head) {
 	s, m, known := storeOf(n), n.LatestLocked(), knownLocked(n)
 	path, there := n.TargetLocked()
@@ -56,10 +55,9 @@ func noteReadLocked(n *tree.Entry, v *memory.Head) {
 	}
 }
 
-// firstRead notes that a handle of a file of which the session knew another
-// version, or has only read this one, has been read, if it can write, from the
-// start: what it writes is based on that. The kernel had no pages then, so it
-// asked for what was read.
+// firstRead notes that a handle of a file of which the session knew another version, or has only
+// read this one, has been read, if it can write, from the start: the text that it writes is based
+// on that read. The kernel had no pages then, so it asked for the bytes that were read.
 func (fs *fileSystem) firstRead(h *handle, head *memory.Head) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -80,10 +78,9 @@ func (fs *fileSystem) firstRead(h *handle, head *memory.Head) {
 	}
 }
 
-// admitLocked decides whether a file may be opened with flags that write: not when
-// what would be overwritten is not what the session knows. What appends does
-// not overwrite; and a handle that can read may do that first, so what it
-// writes is judged then.
+// admitLocked decides whether a file may be opened with flags that write: it may not if the
+// session does not know the version that would be overwritten. A handle that only appends does
+// not overwrite. A handle that can read may read first, so its text is judged when it is written.
 func (fs *fileSystem) admitLocked(n *tree.Entry, flags uint32) fuse.Status {
 	switch {
 	case n.HeadLocked() == nil || onlyAppends(flags) || n.KnownByItselfLocked():
@@ -106,8 +103,8 @@ func (s *store) admitRemovalLocked(n *tree.Entry) fuse.Status {
 	return s.answerLocked(s.session.AdmitRemoval(path, n.HeadLocked()))
 }
 
-// admitNewLocked returns why nothing may be put at a path at which there is no memory,
-// nil: it may. What is only appended replaces nothing.
+// admitNewLocked returns why nothing may be put at a path at which there is no memory; nil: it
+// may. Bytes that are only appended replace nothing.
 func (s *store) admitNewLocked(path string) *session.LostError {
 	return s.session.AdmitNew(path, s.headAtLocked)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// TestWriteBeyondBudget: a program that gets EDQUOT in the middle of what it writes commits no part
-// of that.
+// TestWriteBeyondBudget: a program that gets EDQUOT in the middle of a text commits no part of
+// it.
 func TestWriteBeyondBudget(t *testing.T) {
 	const old = "old\n"
 	page := strings.Repeat("x", 4096-len(old))

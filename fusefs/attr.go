@@ -11,18 +11,17 @@ import (
 
 const blockSize = 4096
 
-// DefaultMode is the permissions of a mount's directories, and of its files but for
-// being executed.
+// DefaultMode is the permissions of a mount's directories, and of its files except for execution.
 const DefaultMode = 0o700
 
 func attrTimeoutLocked(n *tree.Entry) time.Duration {
 	if rebornLocked(n) || n.LoadingLocked() && !storeOf(n).tree.AllOfLocked(n) {
-		return 0 // nobody is told when what loads changes a directory's times
+		return 0 // no process is told when loading changes a directory's times
 	}
 	return forever
 }
 
-// sizeLocked is the length of what a reader gets.
+// sizeLocked is the length of the text that a reader gets.
 func sizeLocked(n *tree.Entry) int64 {
 	switch {
 	case isStaged(n):
@@ -37,7 +36,7 @@ func sizeLocked(n *tree.Entry) int64 {
 func (fs *fileSystem) fillAttrLocked(n *tree.Entry, out *fuse.Attr) {
 	out.Ino = n.ID()
 	out.Mode = n.ModeLocked()
-	out.Nlink = 1 // for directories too, which says that nobody counts subdirectories
+	out.Nlink = 1 // for directories too, where it says that subdirectories are not counted
 	if n.IsGoneLocked() {
 		out.Nlink = 0
 	}

@@ -11,11 +11,10 @@ import (
 	"mneme/versionlog"
 )
 
-// The kernel asks for the time of creation (STATX) when a program first wants that
-// of an inode, and keeps it until attributes have been forgotten and a program wants
-// it again. In between it takes new attributes that say nothing of it (GETATTR). So
-// once it has been told a time that is not true any more, attributes are not kept
-// until it has asked again.
+// The kernel asks for the time of creation (STATX) when a program first asks for that of an
+// inode, and keeps it until attributes have been forgotten and a program asks for it again. In
+// between it takes new attributes that say nothing of it (GETATTR). So once it has been told a
+// time that is no longer true, attributes are not kept until it has asked again.
 
 // birthLocked is when n was made, in nanoseconds since 1970: a memory when it got its first
 // version, which its id says, anything else when it had last changed as the kernel
@@ -32,8 +31,8 @@ func birthLocked(n *tree.Entry) int64 {
 	return n.CTimeLocked().UnixNano()
 }
 
-// rebornLocked reports whether the kernel has been told another time of creation than n
-// has by now.
+// rebornLocked reports whether the kernel has been told a time of creation other than the one
+// that n has now.
 func rebornLocked(n *tree.Entry) bool {
 	told := inodeOf(n).cache.Birth()
 	return told != 0 && told != birthLocked(n)

@@ -14,20 +14,20 @@ import (
 // it, unless Options say otherwise.
 const DefaultMaxMemory = 256 << 20
 
-// budget bounds the memory that a mount holds for the programs that use it. A program
-// can make it hold as much as it likes of five things, and these are counted, in bytes:
-// the stages of files that are written, scratch files among them; open files and
-// directories; the listings that open directories keep; the contents that open files
-// keep, so that they are not fetched again; and directories that it makes.
+// budget bounds the memory that a mount holds for the programs that use it. A program can make it
+// hold any amount of five things. These are counted, in bytes: the stages of files that are
+// written, including scratch files; open files and directories; the listings that open
+// directories keep; the contents that open files keep, so that they are not fetched again; and
+// directories that the program makes.
 //
-// A call that would make the mount hold more than its limit gets EDQUOT. What is
-// open, with its listings, has a part of the limit of its own, so that neither keeps the
-// other from going on: what is held can be found and removed, and files can be saved,
-// whatever else is held. Of the larger part, scratch files, directories and contents that
-// are kept leave some for files that are saved.
+// A call that would make the mount hold more than its limit gets EDQUOT. Open files and
+// directories, with their listings, have a separate part of the limit, so that neither part stops
+// the other: whatever else is held, open things can be found and removed, and files can be saved.
+// In the larger part, scratch files, directories and kept contents leave some room for files that
+// are saved.
 //
-// Not counted are the tree of what the log has, which is as large as the stores are, and
-// what a request needs until it is answered.
+// Two things are not counted: the tree of the log's contents, which is as large as the stores
+// are, and the memory that a request needs until it is answered.
 //
 // Its fields are guarded by fileSystem.mu.
 type budget struct {
@@ -52,8 +52,8 @@ const (
 	forControl                // what .mneme says
 )
 
-// sixteenths of the limit are what may be held when more is wanted: of what is open for
-// the last two, of all else for the others.
+// sixteenths of the limit are the amounts that may be held when more is requested: for the last
+// two, of the part for open files; for the others, of the other part.
 var sixteenths = [...]int64{forContent: 8, forScratch: 8, forSaving: 10, forReading: 4, forControl: 5}
 
 const (
@@ -94,7 +94,7 @@ func (b *budget) part(why purpose) int64 {
 	return b.held - b.open
 }
 
-// changeOpen is change for what is open to be read.
+// changeOpen is change for a file or directory that is open for reading.
 func (b *budget) changeOpen(bytes int64) {
 	b.open += bytes
 	b.change(bytes)
@@ -186,8 +186,8 @@ func (fs *fileSystem) affordStageLocked(n *tree.Entry, st *stage, size, more int
 // tallyLocked counts n as what it is with its stage.
 func tallyLocked(n *tree.Entry) { n.SetEditedLocked(stageOf(n) != nil && stageOf(n).dirty) }
 
-// accountStageLocked counts a stage of n as what it holds by now, and n as what it is with it. It
-// follows every change of that, and the end of the stage.
+// accountStageLocked counts a stage of n at its current size, and n at its size with the stage.
+// It follows every change of these sizes, and the end of the stage.
 func (fs *fileSystem) accountStageLocked(n *tree.Entry, st *stage) {
 	tallyLocked(n)
 	if st == nil {

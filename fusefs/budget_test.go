@@ -9,7 +9,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// recount is what a mount holds, counted anew. Caller holds fs.mu.
+// recount is what a mount holds, counted again. Caller holds fs.mu.
 func (fs *fileSystem) recount() int64 {
 	held := int64(0)
 	stages := map[*stage]bool{}

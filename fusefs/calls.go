@@ -8,7 +8,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// call is a request that runs beside its requester.
+// call is a request that runs next to its requester.
 type call struct {
 	ctx   context.Context // ends when the requester has gone, or the mount
 	state atomic.Int32    // a callState
@@ -27,10 +27,10 @@ const (
 	gone                       // it has gone
 )
 
-// answers reports whether the requester is still there, who then waits for the answer to
-// the end. It is called right before what the kernel must hear of, such as a reference
-// or a handle, and before the request's own buffers are used: when it is false, nothing
-// of that is done.
+// answers reports whether the requester is still there; the requester then waits for the answer
+// to the end. It is called right before anything that the kernel must hear of, such as a
+// reference or a handle, and before the request's own buffers are used: when it is false, none of
+// that is done.
 func (c *call) answers() bool {
 	return c.state.CompareAndSwap(waiting, answering) || c.state.Load() == answering
 }
@@ -57,7 +57,8 @@ type calls struct {
 	waiting map[*call]struct{} // guarded by mu
 }
 
-// add puts a call on the list, unless it was interrupted already, or nobody would say so.
+// add puts a call on the list, unless it was interrupted already, or the kernel's interrupts are
+// not reported. It reports whether it did.
 func (l *calls) add(c *call) bool {
 	if !l.told {
 		return false

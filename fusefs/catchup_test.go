@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestCatchUp waits for what is in the log and not in the tree, is interrupted, and
-// ends when that is followed, or not for too long.
+// TestCatchUp waits for commits that are in the log and not in the tree, is interrupted, and ends
+// when they are followed, or not for too long.
 func TestCatchUp(t *testing.T) {
 	r := newRig(t)
 	r.must(r.s.tree.Walk(t.Context()))
@@ -41,5 +41,5 @@ func TestCatchUp(t *testing.T) {
 	}
 	r.write("/f", "theirs again")
 	r.s.patience = time.Millisecond
-	r.must(r.s.catchUp(t.Context())) // without what nobody follows
+	r.must(r.s.catchUp(t.Context())) // without the commit that is not followed
 }

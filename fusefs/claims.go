@@ -17,9 +17,9 @@ type nameIn struct {
 	name string
 }
 
-// nameClaims is what an operation claims that changes some names: each, with all that is
-// below it where it is a directory's or hides one, and the place in the log of a file
-// that is hidden. What has no place in the store is not claimed.
+// nameClaims are the claims of an operation that changes some names: each name, with everything
+// below it where it is a directory's or hides one, and the place in the log of a file that is
+// hidden. A name without a place in the store is not claimed.
 func (s *store) nameClaims(names ...nameIn) (claims []session.Claim) {
 	s.fs.mu.RLock()
 	defer s.fs.mu.RUnlock()
@@ -41,10 +41,10 @@ func (s *store) nameClaims(names ...nameIn) (claims []session.Claim) {
 	return claims
 }
 
-// claimNames takes the claims of an operation that changes some names. Of what has these
-// names, and of all below, it is known then what became of the commits whose replies
-// were lost: each is tried again first, under the path that it was for. Where the status
-// is not OK nothing is claimed.
+// claimNames takes the claims of an operation that changes some names. The outcome of each commit
+// whose reply was lost is then known, for everything at these names and below them: each such
+// commit is tried again first, under the path that it was for. If the status is not OK, nothing
+// is claimed.
 func (s *store) claimNames(ctx context.Context, names ...nameIn) (release func(), status fuse.Status) {
 	release, err := s.session.Settle(ctx, func() []session.Claim { return s.nameClaims(names...) }, settleText)
 	if told, isTold := err.(syscall.Errno); isTold {
@@ -56,8 +56,8 @@ func (s *store) claimNames(ctx context.Context, names ...nameIn) (release func()
 	return release, fuse.OK
 }
 
-// claimDir takes the claim of a directory about to be made or removed, in which nothing
-// is: not of what is below it.
+// claimDir takes the claim of an empty directory that is about to be made or removed. It does not
+// claim the names below it.
 func (s *store) claimDir(ctx context.Context, at nameIn) (release func(), status fuse.Status) {
 	release, err := s.session.Claims().Take(ctx, func() []session.Claim {
 		s.fs.mu.RLock()

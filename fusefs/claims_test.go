@@ -116,9 +116,8 @@ func TestCloseBesideSlowRename(t *testing.T) {
 	}
 }
 
-// TestRenameDirExcludesBelow has the log take its time with the rename of a directory.
-// What changes something at or below either of its names comes after it, and finds
-// what it leaves.
+// TestRenameDirExcludesBelow makes the log take its time with the rename of a directory. Requests
+// that change something at or below either of its names come after it, and find its result.
 func TestRenameDirExcludesBelow(t *testing.T) {
 	for _, late := range []struct {
 		request

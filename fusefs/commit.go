@@ -33,8 +33,8 @@ func (s *store) commitBy(run func(context.Context, *memory.CommitOptions) (*vers
 	})
 }
 
-// tried makes a commit, and counts it. What it is refused for the tree shows then: the
-// program that is told of it sees it.
+// tried makes a commit, and counts it. A refusal because of the tree is then shown: the program
+// that is told of it sees it.
 func (s *store) tried(commit func() error) error {
 	start := time.Now()
 	err := s.rewrittenBy()

@@ -178,8 +178,8 @@ func TestErasedBeforeReply(t *testing.T) {
 	}
 }
 
-// TestErasedBeforeReplyOfNames: the log finds a commit whose reply it has lost, and whose versions were
-// erased by then, since another session has changed what it made.
+// TestErasedBeforeReplyOfNames: the log finds a commit whose reply it has lost, and whose
+// versions were erased in the meantime, since another session has changed what it made.
 func TestErasedBeforeReplyOfNames(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(r *rig) fuse.Status
@@ -349,9 +349,9 @@ func TestErasedInConflicts(t *testing.T) {
 	}
 }
 
-// TestErasedWhileNobodyFollowed: a mount that begins after a redaction erases what is kept of the
-// versions, as TestErasedInConflicts, and lets go of what it has read of one that may be under way;
-// so does one of the past.
+// TestErasedWhileNobodyFollowed: a mount that begins after a redaction erases all that is kept of
+// the versions, as TestErasedInConflicts, and drops all that it has read of a version whose
+// redaction may be under way; so does a mount of the past.
 func TestErasedWhileNobodyFollowed(t *testing.T) {
 	r := newRig(t, "/a")
 	r.write("/a", "now")

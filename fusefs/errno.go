@@ -18,9 +18,9 @@ import (
 // -116". And the kernel does not repeat a call for it, as it does for ESTALE.
 const DefaultConflictErrno = syscall.EBUSY
 
-// errnos is what an error of each kind looks like to a program that uses the mount.
-// What is not in it is trouble with the store itself, and EIO: lost data above all,
-// since the name exists and must not look like a missing file.
+// errnos maps each kind of error to the errno that a program sees in the mount. Kinds that are
+// not in it mean trouble with the store itself, and become EIO: above all lost data, since the
+// name exists and must not look like a missing file.
 var errnos = map[errkind.Kind]syscall.Errno{
 	errkind.Rewritten:    syscall.EROFS,
 	errkind.Fenced:       syscall.EROFS,

@@ -8,7 +8,7 @@ import (
 )
 
 // TestFlat holds that the kernel finds a store in the root of a flat mount, and hears there of
-// what others change.
+// others' changes.
 func TestFlat(t *testing.T) {
 	r := newRig(t, "/f", "/d/g")
 	r.flatten()
@@ -52,7 +52,7 @@ func TestFlatTakenOver(t *testing.T) {
 	in := &fuse.SetAttrIn{SetAttrInCommon: fuse.SetAttrInCommon{InHeader: header(fuse.FUSE_ROOT_ID), Valid: fuse.FATTR_MODE | fuse.FATTR_MTIME, Mode: 0o500, Mtime: 1000}}
 	var was, is fuse.AttrOut
 	r.must(errOf(r.front().SetAttr(nil, in, &was)))
-	for range 2 { // twice, since the number of what is above the store is another each time
+	for range 2 { // twice, since the number of the directory above the store is another each time
 		r.noteAnswer()
 		next, _ := r.takeOver(journal)
 		r.must(errOf(next.front().GetAttr(nil, &fuse.GetAttrIn{InHeader: header(fuse.FUSE_ROOT_ID)}, &is)))

@@ -8,36 +8,35 @@ import (
 	"mneme/internal/openfiles"
 )
 
-// What happens when a file is closed is told in three places: here, which close of
-// several commits what; in save.go, what it takes from what was written, and what the
-// mount shows afterwards; at session.Save, how that becomes a version, or loses.
+// The close of a file is described in three places. This file says which of several closes
+// commits which changes. save.go says which of the written bytes a commit takes, and what the
+// mount shows afterwards. session.Save says how those bytes become a version, or lose.
 //
-// One write(2) of a program can be several requests: Linux (since 5.13) ends one at
-// the end of the first page, unless it begins there or the page is in its cache, and
-// every one at fusedev's limit. It holds the inode's lock over them all, so that no
-// other write to the inode comes in between, and no fsync. But a close does, by
-// another process, with the file open by itself or by inheritance.
+// One write(2) of a program can be several requests: Linux (since 5.13) ends one at the end of
+// the first page, unless it begins there or the page is in its cache, and every one at fusedev's
+// limit. It holds the inode's lock over them all, so that no other write to the inode comes in
+// between, and no fsync. But a close can come in between, by another process that has opened the
+// file or inherited it.
 //
-// A commit must not divide them. So the close of a handle commits what the file was
-// after the newest change through that very handle: by then all earlier writes were
-// whole. A later one that may not be, since it is another thread's and ends with a
-// page, is another close's. The newest change through the handle may itself be half of
-// a write, if another thread than the one that closes has made it: a thread that
-// closes a duplicate of the descriptor does not wait for a write. Such a write is left
-// to the close of another descriptor of the handle, if there certainly is one. And
-// what is closed by a process that has not written it is left to the one that has: a
-// child that ends, or whose exec closes what it has inherited, does not know whether
-// its parent is in the middle of something.
+// A commit must not divide them. So the close of a handle commits the file as it was after the
+// newest change through that very handle: at that time all earlier writes were whole. A later
+// write may not be whole, if another thread makes it and it ends with a page: another close
+// commits it. The newest change through the handle may itself be half of a write, if another
+// thread than the one that closes has made it: a thread that closes a duplicate of the descriptor
+// does not wait for a write. Such a write is left to the close of another descriptor of the
+// handle, if one certainly exists. If the process that closes the file has not written it, the
+// commit is left to the process that has: a child that ends, or whose exec closes what it has
+// inherited, does not know whether its parent is in the middle of something.
 
 // Flush implements fuse.RawFileSystem: the close of one descriptor.
 //
-// It commits what was written through that handle, and all before it, unless another
-// close is to do that: see committedByAnotherClose.
+// It commits everything that was written through that handle, and all before it, unless another
+// close must do that: see committedByAnotherClose.
 //
-// When it returns, the kernel has been told of what the mount heard while the
-// handle was made, about other files too: before, it held the directory in which
-// it wanted a file made. emacs makes its lock file, and then asks whether the file
-// that it is about to save has changed.
+// When it returns, the kernel has been told of everything that the mount heard while the handle
+// was made, about other files too: before, it held the directory in which it was about to make a
+// file. emacs makes its lock file, and then asks whether the file that it is about to save has
+// changed.
 func (fs *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
 	if fs.noOpen {
 		return fuse.ENOSYS
@@ -67,9 +66,9 @@ func (fs *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Statu
 	})
 }
 
-// committedByAnotherClose reports whether a descriptor of h that is closed by a thread leaves what was
-// written to the file for another close to commit; else up to where it is committed,
-// nil for everything.
+// committedByAnotherClose reports whether a thread that closes a descriptor of h leaves the
+// written bytes for another close to commit. Otherwise it returns up to where they are committed;
+// nil means everything.
 //
 // A shell that redirects into a file opens it, duplicates the descriptor and
 // closes the first before anything is written; and every program it then starts
@@ -79,9 +78,10 @@ func (fs *fileSystem) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Statu
 // not see that process, the file may have another descriptor, too: it is committed
 // when its handle is released.
 //
-// What has content is committed by the process that has written it, whoever else has
-// it open; by another one only if neither that process nor its own has it. Where the
-// daemon does not see them, it is committed: only so its error is heard.
+// A file with content is committed by the process that has written it, whichever other processes
+// have it open. Another process commits it only if neither the writer nor the closing process has
+// it open any longer. If the daemon does not see these processes, the file is committed: only so
+// is its error heard.
 func (fs *fileSystem) committedByAnotherClose(h *handle, thread uint32) (byAnother bool, upTo *mark) {
 	fs.mu.RLock()
 	node, c := h.node.ID(), fs.closeStateLocked(h, thread)
@@ -141,16 +141,16 @@ func (fs *fileSystem) closeStateLocked(h *handle, thread uint32) closeState {
 	return c
 }
 
-// closeFailed gives up what the last writer's close could not commit: whoever
-// opens the file after that close, and before the kernel gets around to
-// releasing the handle, finds what was there before. Beside other writers it gives up what
-// was written through h, unless that may be committed later.
+// closeFailed gives up the bytes that the last writer's close could not commit: a process that
+// opens the file after that close, and before the kernel releases the handle, finds the earlier
+// content. If the file has other writers, closeFailed gives up the bytes that were written
+// through h, unless they may be committed later.
 func (fs *fileSystem) closeFailed(h *handle, status fuse.Status) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n, st := h.node, h.stage
 	switch {
-	case st.err != 0 || st.overtaken: // nobody sees it anyway
+	case st.err != 0 || st.overtaken: // no process sees it anyway
 	case st.writers == 1:
 		fs.failLocked(n, st, syscall.Errno(status))
 	case st.dirty && st.attempt.by == h && status != fuse.EIO && !storeOf(n).session.IsInDoubt(&st.lost):

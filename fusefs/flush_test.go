@@ -33,7 +33,7 @@ func TestWriteIsNotDivided(t *testing.T) {
 		}
 		r.wantStored("/f", "/f+third+other")
 		r.flushBy(mine, 1)
-		upTo := r.leaves(third, 3) // of what has been committed
+		upTo := r.leaves(third, 3) // of the committed bytes
 		r.writeAt(mine, 1, syscall.O_APPEND, pageEnd-3, "+mo")
 		r.commitUpTo(third, upTo)
 		r.wantStored("/f", "/f+third+other+mi")

@@ -9,8 +9,8 @@ import (
 	"mneme/versionlog"
 )
 
-// begin notes where the follower has to begin. What is wrong with the store, or
-// with the way to it, is known then.
+// begin notes where the follower has to begin. An error of the store, or of the way to it, is
+// known then.
 func (s *store) begin(ctx context.Context) error {
 	if err := s.loadPrivate(); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (s *store) follow(ctx context.Context) {
 			case <-ctx.Done():
 			case <-time.After(time.Second):
 			}
-			// Following says nothing as long as nobody commits.
+			// Following says nothing as long as no session commits.
 			_, err = s.memory.Tip(ctx)
 		}
 		s.setDegraded(nil)
@@ -95,7 +95,7 @@ func (s *store) followOne(ctx context.Context, c *versionlog.Commit) {
 	defer s.settleBeside()
 	switch {
 	case met.Own:
-	case met.Text != nil: // its reply was lost, and nobody has asked again yet
+	case met.Text != nil: // its reply was lost, and no request has asked again yet
 		t := met.Text.(*stagedText)
 		if v := &c.Versions[0]; v.Redacted() {
 			t.erasedLocked(met.Draft, c)

@@ -16,10 +16,10 @@ import (
 	"mneme/memory"
 )
 
-// front answers what is asked below .mneme, and passes the rest on. Nothing there is in
-// the tree: a request that names a directory looks the name up anew, and what it finds
-// is known by the number of its place for as long as the kernel knows it, or somebody
-// has it open. Changes it passes on, too: they are refused like all that nobody may do.
+// front answers requests below .mneme, and passes the rest on. No node there is in the tree: a
+// request that names a directory looks the name up again. The node that it finds is known by the
+// number of its place for as long as the kernel knows it, or a program has it open. front passes
+// changes on, too: they are refused like all changes that no program may make.
 type front struct {
 	fusedev.FileSystem // fs
 	fs                 *fileSystem
@@ -101,7 +101,7 @@ func (f *front) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name strin
 	case !isDir:
 		return fuse.ENOTDIR
 	}
-	// A pack is made of what the store holds, which may be far away, as its past may be.
+	// A pack is built from the contents of the store, which may be far away, as its past may be.
 	return f.fs.beside(cancel, header.Pid, func(c *call) fuse.Status {
 		found, err := dir.Lookup(c.ctx, canonical)
 		var missing *virtual.MissingError
@@ -173,7 +173,7 @@ func lifeOf(n virtual.Node) time.Duration {
 	return forever
 }
 
-// attr is what a node looks like, but for its number. It may take locks.
+// attr is the attributes of a node, except its number. It may take locks.
 func (f *front) attr(n virtual.Node) (attr fuse.Attr) {
 	changed := n.Time()
 	if file, ok := n.(virtual.File); ok {
@@ -293,14 +293,14 @@ func isOfPast(at string) bool {
 	return strings.HasPrefix(at, virtual.At+"/") || strings.HasPrefix(at, virtual.Versions+"/")
 }
 
-// adopt looks up again what the kernel knows below .mneme, and gives it the numbers that
-// it had. It leaves out what is not there any more: the kernel is told that the name has
-// to be looked up. So it does with packs that nobody has open, since one takes time to make,
-// and with files of the past, of which there may be as many as the history has. All else is
-// adopted after it.
+// adopt looks up again the nodes below .mneme that the kernel knows, and gives them the numbers
+// that they had. It leaves out nodes that no longer exist: the kernel is told that the name must
+// be looked up. It does the same with packs that no program has open, since building one takes
+// time, and with files of the past, of which there may be as many as the history has. All other
+// nodes are adopted after it.
 func (f *front) adopt(in *inherited) {
 	for i, s := range f.fs.stores {
-		if i < len(in.state.Pinned) { // else nobody had asked for a pack, or the process was an earlier mneme's
+		if i < len(in.state.Pinned) { // else no program had asked for a pack, or the process ran an earlier version of mneme
 			s.pinned.Store(in.state.Pinned[i])
 		}
 	}

@@ -57,8 +57,8 @@ func (r *rig) listFrom(dir, offset uint64) (entries []fuse.DirEntry) {
 	return entries
 }
 
-// TestVirtualNodesAreForgotten: of what is below .mneme nothing stays that the kernel has
-// forgotten and nobody has open.
+// TestVirtualNodesAreForgotten: nothing stays of the nodes below .mneme that the kernel has
+// forgotten and no program has open.
 func TestVirtualNodesAreForgotten(t *testing.T) {
 	r := newFrontRig(t)
 	known, nodes := r.virtuals(), len(r.fs.nodes)
@@ -222,8 +222,8 @@ func openFor(f *front, in fuse.InHeader, flags uint32) fuse.Status {
 	return f.Open(nil, &fuse.OpenIn{InHeader: in, Flags: flags}, &fuse.OpenOut{})
 }
 
-// TestPinTakenOver: packs whose names are just a number show the same commit in the process
-// that takes over, also of a size that nobody has asked for before, and none that nobody has
+// TestPinTakenOver: packs whose names are just a number show the same commit in the process that
+// takes over, also of a size that no request has asked for before, and none that no request has
 // pinned.
 func TestPinTakenOver(t *testing.T) {
 	for _, pinned := range []bool{true, false} {
@@ -295,7 +295,7 @@ func testFrontTakenOver(t *testing.T, r *rig) {
 				t.Errorf("what is not there any more: %v", status)
 			}
 			next.wantLookup(path, fuse.ENOENT)
-		case path == "/.mneme/pack/700": // it is made when somebody asks for it
+		case path == "/.mneme/pack/700": // it is made when a request asks for it
 			if status != fuse.Status(syscall.ESTALE) {
 				t.Errorf("a pack that nobody has open: %v", status)
 			}

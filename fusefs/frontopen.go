@@ -14,8 +14,8 @@ import (
 	"mneme/memory"
 )
 
-// Open implements fuse.RawFileSystem. Who reads a file reads what its text was when it
-// was opened.
+// Open implements fuse.RawFileSystem. A program that reads a file reads the text as it was when
+// the file was opened.
 func (f *front) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	if !f.fs.virtual.has(in.NodeId) {
 		return f.FileSystem.Open(cancel, in, out)
@@ -74,7 +74,7 @@ func (f *front) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 	return f.opened(s, in.NodeId, nil, forReading, out)
 }
 
-// opened makes a handle of what has a number.
+// opened makes a handle of a node that has a number.
 func (f *front) opened(s *store, id uint64, text []byte, why purpose, out *fuse.OpenOut) fuse.Status {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
@@ -123,7 +123,7 @@ func (f *front) InlineReleaseDir(in *fuse.ReleaseIn) bool {
 // ReleaseDir implements fuse.RawFileSystem.
 func (f *front) ReleaseDir(in *fuse.ReleaseIn) { f.InlineReleaseDir(in) }
 
-// released ends a handle, and reports whether it is one of what is below .mneme.
+// released ends a handle, and reports whether it is a handle of a node below .mneme.
 func (f *front) released(in *fuse.ReleaseIn) bool {
 	if !f.fs.virtual.has(in.NodeId) {
 		return false
@@ -151,7 +151,7 @@ func (f *front) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.
 	h := f.fs.virtual.handles[in.Fh]
 	var text []byte
 	if h != nil {
-		text = h.text // nil: it is to be made anew
+		text = h.text // nil: it must be made again
 	}
 	f.fs.mu.RUnlock()
 	if !isFile || h == nil && !f.fs.noOpen {
@@ -210,9 +210,9 @@ func (f *front) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.D
 	})
 }
 
-// readDir adds what fits of a directory, which is listed anew: an offset is the place of
-// an entry, after . and .., and says what comes next also where no handle does, and in
-// another process.
+// readDir adds the entries of a directory that fit. The directory is listed again: an offset is
+// the place of an entry, after . and .., so it names the next entry also in another process, and
+// where no handle does.
 func (f *front) readDir(cancel <-chan struct{}, in *fuse.ReadIn, add func(context.Context, *store, virtual.Dir, fuse.DirEntry) bool) fuse.Status {
 	s, n := f.node(in.NodeId)
 	dir, isDir := n.(virtual.Dir)

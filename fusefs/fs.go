@@ -33,12 +33,12 @@ import (
 // Options configure a mount; the zero value is the default.
 type Options struct {
 	UID, GID uint32       // owner shown for every file and directory
-	Mode     uint32       // permissions of directories, and of files but for execution; 0 is DefaultMode
-	Session  string       // in whose name the stores are written; "": nobody's
+	Mode     uint32       // permissions of directories, and of files except for execution; 0 is DefaultMode
+	Session  string       // the session in whose name the stores are written; "": none
 	Logger   *slog.Logger // nil discards
 
-	// On is the directory that is mounted on, if the caller has it open, whatever its
-	// name means by now; only as root. Nil: it is found by its name.
+	// On is the directory that is mounted on, if the caller has it open, whatever its name means
+	// now; only as root. Nil: it is found by its name.
 	On *os.File
 
 	// Status returns further lines for .mneme/status, "key: value" each; nil is
@@ -61,10 +61,10 @@ type Options struct {
 	// BeforeServing is called when the kernel has the mount and no request is answered
 	// yet, which is the last time that no thread can be waiting for one; nil is nothing.
 	BeforeServing func()
-	// Notifier is the command of a process that calls fusedev.RunNotifier. With it the mount ends,
-	// or its keeper goes on, as soon as this process is killed, whatever it was doing. Nil: this
-	// process tells the kernel of changes itself, which may make a killed one stay, with programs
-	// that wait for it.
+	// Notifier is the command of a process that calls fusedev.RunNotifier. With it the mount
+	// ends, or its keeper continues, as soon as this process is killed, whatever it was doing.
+	// Nil: this process tells the kernel of changes itself, which may make a killed one stay,
+	// with programs that wait for it.
 	Notifier func() *exec.Cmd
 	// Strict refuses to overwrite a memory that the session has never read.
 	Strict bool
@@ -73,8 +73,8 @@ type Options struct {
 	Merge bool
 	// ConflictErrno is what a call gets that lost a race; 0 is DefaultConflictErrno.
 	ConflictErrno syscall.Errno
-	// Keeper is the process id of the keeper, who holds the mount for the next
-	// process when this one is killed; 0: there is none.
+	// Keeper is the process id of the keeper, which holds the mount for the next process when
+	// this one is killed; 0: there is none.
 	Keeper int
 	// MaxMemory is how many bytes the mount holds at most for the programs that use
 	// it; see budget. It is at least six times what a memory of a store may have.
@@ -88,8 +88,8 @@ type Options struct {
 	Conflicts func(storeID string) *conflict.Store
 }
 
-// fileSystem answers the kernel's requests. What it does not implement is
-// refused by the embedded default.
+// fileSystem answers the kernel's requests. The embedded default refuses requests that it does
+// not implement.
 type fileSystem struct {
 	fuse.RawFileSystem
 	opts   Options
@@ -100,7 +100,7 @@ type fileSystem struct {
 
 	allKept chan struct{} // closed when keeping each of toKeep was tried
 	toKeep  []*takenText  // what was being written when the mount was taken over, and is not kept yet. Guarded by mu
-	handing *handing      // notes for who may have to go on; nil: nobody would. Guarded by mu
+	handing *handing      // notes for a process that may have to continue; nil: no process would. Guarded by mu
 
 	since  time.Time
 	noOpen bool           // no request opens anything; see noopen.go
@@ -126,8 +126,8 @@ type fileSystem struct {
 	patience patience      // with what is appended
 	grown    chan struct{} // something is appended, where nothing was
 
-	openFiles *openfiles.Scanner       // who has which
-	signalled func(thread uint32) bool // whether a signal waits for it that is to stop it
+	openFiles *openfiles.Scanner       // which processes have which files open
+	signalled func(thread uint32) bool // whether a signal that is meant to stop the thread waits for it
 }
 
 // newFileSystem makes the tree of stores, whose heads are still to be loaded.
@@ -235,9 +235,9 @@ func (fs *fileSystem) perm(mode uint32) uint32 {
 	return mode
 }
 
-// directoryToChange returns the directory of an id for a request that changes names in it,
-// when the tree shows what the log has; or why the request is refused. That the
-// log cannot be asked is left to the commit.
+// directoryToChange returns the directory of an id for a request that changes names in it, when
+// the tree shows what the log has; or why the request is refused. The commit reports a log that
+// cannot be asked.
 func (fs *fileSystem) directoryToChange(ctx context.Context, id uint64) (*tree.Entry, fuse.Status) {
 	fs.mu.RLock()
 	dir, status := fs.writableLocked(id)

@@ -66,14 +66,14 @@ func (fs *fileSystem) writersOfLocked(h *handle) (writers []writer) {
 	for _, fh := range others {
 		add(fs.handles[fh].node, fs.handles[fh].stage)
 	}
-	if m := h.node.LatestLocked(); stageOf(m).unsyncedLocked(m) { // a temporary file's, which nobody has open to write
+	if m := h.node.LatestLocked(); stageOf(m).unsyncedLocked(m) { // a temporary file's, which no program has open to write
 		add(m, stageOf(m))
 	}
 	return writers
 }
 
-// unsyncedLocked reports whether a stage of n, or none, has something that nothing durable
-// has. What lost a race and is kept as a conflict is no part of the file any more.
+// unsyncedLocked reports whether a stage of n, or none, has bytes that nothing durable has. Bytes
+// that lost a race and are kept as a conflict are no longer part of the file.
 func (st *stage) unsyncedLocked(n *tree.Entry) bool {
 	switch {
 	case st == nil || st.err != 0:

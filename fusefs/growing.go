@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A log is written by a program that does not close it. What was only appended to a
-// file is therefore committed without a close, too: when nothing has been appended for
-// a while, and now and then while it goes on. Nobody hears of an error: what could not
-// be committed stays as it is, for the next try, or the close.
+// A log is written by a program that does not close it. So bytes that were only appended to a
+// file are committed without a close, too: when nothing has been appended for a while, and now
+// and then while the appending continues. No program hears of an error: bytes that could not be
+// committed stay as they are, for the next try, or the close.
 
 // patience is how long appended bytes wait for a close, and temporary files for a rename.
 type patience struct {
@@ -18,7 +18,7 @@ type patience struct {
 	temporary time.Duration // temporaryLife
 }
 
-// What is due is found within a quarter of idle, so that it takes 5 s and 30 s.
+// A due commit is found within a quarter of idle, so that it takes 5 s and 30 s.
 var ordinaryPatience = patience{idle: 4 * time.Second, growing: 29 * time.Second, temporary: temporaryLife}
 
 // appending is when bytes were appended that are not committed.

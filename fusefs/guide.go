@@ -9,7 +9,8 @@ import (
 	"mneme/note"
 )
 
-// execGuide says what to do with programs, of whose refusal the kernel tells nobody.
+// execGuide says what to do with programs: when the kernel refuses to execute one, the mount does
+// not hear of it.
 func (o *Options) execGuide() string {
 	if o.Exec {
 		return ""

@@ -16,21 +16,21 @@ import (
 	"mneme/versionlog"
 )
 
-// A mount with a journal can be gone on with by another process when this one is
-// killed (takeover.go). For that the journal has to say, before each answer, what
-// the kernel holds of the mount and the log does not: which nodes it knows and where
-// they lie, which files are open, what was written to them and is in no version yet,
-// and what the session knows. Requests mark what they change; the goroutine that is
-// about to send an answer notes what is marked (handing.note). What has not been
-// noted the kernel has not been told, and what is noted and was not told does no
-// harm: a node that nobody asks for, a handle that nobody closes.
+// Another process can continue a mount with a journal when this one is killed (takeover.go). For
+// that the journal must say, before each answer, what the kernel holds of the mount and the log
+// does not: which nodes the kernel knows and where they lie, which files are open, which bytes
+// were written to them and are in no version yet, and what the session knows. Requests mark their
+// changes; the goroutine that is about to send an answer notes all that is marked (handing.note).
+// The kernel has not been told anything that has not been noted. A note of something that the
+// kernel was not told does no harm: a node that no request names, a handle that no program
+// closes.
 
 // The kinds of notes: the first byte of each.
 const (
 	noteGreeting = 'i' // how the kernel and the mount agreed on the protocol, once
 	noteState    = 's' // stateNote
 	noteNode     = 'n' // nodeNote, which replaces the node's earlier one
-	noteGone     = 'g' // a node, which nobody knows any more
+	noteGone     = 'g' // a node that is no longer known
 	noteHandle   = 'h' // handleNote
 	noteClosed   = 'c' // a handle
 	noteKnown    = 'l' // knownNote, which replaces the path's earlier one
@@ -47,7 +47,7 @@ type stateNote struct {
 	NextID  uint64   // no node has that number, nor a higher one
 	NextFH  uint64   // nor a handle
 	Pinned  []uint64 `json:",omitempty"` // by store: the commit as of which packs show it; 0: none
-	Taken   []Left   `json:",omitempty"` // what those kept who took the mount over
+	Taken   []Left   `json:",omitempty"` // the texts that the processes which took the mount over have kept
 	Flat    bool     `json:",omitempty"` // Options.Flat
 }
 
@@ -60,7 +60,7 @@ type errorsNote struct {
 // nodeNote is a node.
 type nodeNote struct {
 	ID      uint64
-	Parent  uint64 `json:",omitempty"` // 0: it has no name any more
+	Parent  uint64 `json:",omitempty"` // 0: it no longer has a name
 	Name    string `json:",omitempty"`
 	Mode    uint32 `json:",omitempty"`
 	Store   int    `json:",omitempty"` // which of the mount's; -1: none
@@ -106,7 +106,7 @@ const (
 	stageToKeep                   // it was dirty, and is being kept since the mount was taken over
 )
 
-// handing is what is to be noted. Its fields are guarded by fileSystem.mu.
+// handing is the set of things that must be noted. Its fields are guarded by fileSystem.mu.
 type handing struct {
 	fs       *fileSystem
 	journal  *handover.Journal
@@ -118,13 +118,13 @@ type handing struct {
 	stages       map[*stage]*stagedHanding // that may be written to, or hold what is in no version
 	known        map[knownPath]bool        // marked
 	errors       map[*store]int64          // the changes of .mneme/errors that are noted
-	virtual      map[uint64]bool           // numbers that are marked of what is below .mneme
+	virtual      map[uint64]bool           // marked numbers of nodes below .mneme
 	notedVirtual map[uint64]bool           // likewise, the journal has them
 	last         stateNote
 	stage        uint64 // the newest number of a stage
 }
 
-// unknownChanges are those of no stage: all of it is to be noted.
+// unknownChanges are those of no stage: all of it must be noted.
 const unknownChanges = math.MaxUint64
 
 // stagedHanding is what the journal has of a stage.
@@ -238,7 +238,7 @@ func (h *handing) note() {
 	h.noteAllLocked(h.journal.Long)
 }
 
-// forgetErased leaves nothing in the journal but what is so by now.
+// forgetErased leaves nothing in the journal but the current state.
 func (fs *fileSystem) forgetErased() {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -247,7 +247,8 @@ func (fs *fileSystem) forgetErased() {
 	}
 }
 
-// noteAllLocked is note where fs.mu is held already. It rewrites the journal where anew says so then.
+// noteAllLocked is note where fs.mu is held already. It then rewrites the journal if its argument
+// says so.
 func (h *handing) noteAllLocked(anew func() bool) {
 	h.noteNodesLocked()
 	h.noteKnown()
@@ -262,7 +263,7 @@ func (h *handing) noteAllLocked(anew func() bool) {
 	if err == nil && anew() {
 		err = h.rewriteLocked()
 	}
-	if err != nil { // nobody must go on with what is not whole
+	if err != nil { // no process may continue a mount from notes that are not whole
 		h.fs.log.Error("should this daemon be killed, the mount ends", "err", err)
 		h.journal.Spoil()
 		h.fs.handing = nil
@@ -273,8 +274,8 @@ func equalState(a, b stateNote) bool {
 	return a.NextID == b.NextID && a.NextFH == b.NextFH && slices.Equal(a.Applied, b.Applied) && slices.Equal(a.Shown, b.Shown) && slices.Equal(a.Pinned, b.Pinned) && len(a.Taken) == len(b.Taken)
 }
 
-// stateLocked returns what concerns all nodes. What the tree shows the kernel has been
-// told of once it has taken in all notices.
+// stateLocked returns the state that concerns all nodes. The kernel has been told everything that
+// the tree shows once it has taken in all notices.
 func (h *handing) stateLocked() stateNote {
 	state := stateNote{
 		NextID: h.fs.ids.Peek(), NextFH: h.fs.nextFH, Applied: h.last.Applied, Flat: h.fs.opts.Flat,
@@ -344,7 +345,7 @@ func (h *handing) openedVirtualLocked(fh uint64, of *virtualInode) {
 	}
 }
 
-// noteVirtualLocked notes which of what is below .mneme the kernel knows.
+// noteVirtualLocked notes which nodes below .mneme the kernel knows.
 func (h *handing) noteVirtualLocked() {
 	for id := range h.virtual {
 		delete(h.virtual, id)
@@ -422,7 +423,7 @@ func (h *handing) noteErrors() {
 	}
 }
 
-// rewriteLocked notes all there is anew, in the place of all notes.
+// rewriteLocked notes the whole state, in place of all notes.
 func (h *handing) rewriteLocked() error {
 	h.batch.Reset()
 	h.batch.Add([]byte{noteGreeting}, h.greeting)

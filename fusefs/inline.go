@@ -7,9 +7,9 @@ import (
 	"mneme/memory"
 )
 
-// What follows answers at once what needs nothing but the tree: it takes fs.mu,
-// and waits for nothing else. The goroutine that reads the requests calls it,
-// see fusedev.Inline. The ordinary methods try it first and do the rest.
+// The functions below answer at once all requests that need nothing but the tree: they take
+// fs.mu, and wait for nothing else. The goroutine that reads the requests calls them, see
+// fusedev.Inline. The ordinary methods try them first and do the rest.
 
 // InlineOpen implements fusedev.Inline, for files that are only read, and for those
 // whose newest version the tree is known to show.

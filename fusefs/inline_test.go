@@ -53,8 +53,8 @@ func (r *rig) wantInlines(path string, fh uint64, want ...string) {
 	}
 }
 
-// Who reads the requests must not be made to wait: for the log, for the kernel,
-// or for a commit.
+// The goroutine that reads the requests must not be made to wait: for the log, for the kernel, or
+// for a commit.
 func TestInlineNeverWaits(t *testing.T) {
 	reading := []string{"lookup", "getattr", "open", "opendir"}
 	open := func(r *rig, path string, flags uint32) uint64 {
@@ -169,8 +169,8 @@ func inlineResult(status fuse.Status, answered bool) string {
 	return "at once"
 }
 
-// TestInlineToWrite: a file is opened to be written, or made, at once where the
-// tree is known to show what is in the log, and nothing is to be refused.
+// TestInlineToWrite: a file is opened for writing, or made, at once where the tree is known to
+// show the state of the log, and there is nothing to refuse.
 func TestInlineToWrite(t *testing.T) {
 	const now, later = "at once", "later"
 	for name, test := range map[string]struct {

@@ -23,7 +23,7 @@ func storeOf(n *tree.Entry) *store {
 // node returns the entry of an id the kernel uses.
 func (fs *fileSystem) node(id uint64) *tree.Entry { return fs.nodes[id] }
 
-// collectLocked drops n from the table when nobody can name it any more.
+// collectLocked drops n from the table when no request can name it any longer.
 func (fs *fileSystem) collectLocked(n *tree.Entry) {
 	letGoLocked(n)
 	if n.ParentLocked() == nil && n != fs.root && lookupsOf(n) == 0 && opensOf(n) == 0 {
@@ -44,15 +44,15 @@ func (fs *fileSystem) where(n *tree.Entry) string {
 	return n.NameLocked()
 }
 
-// inode is what the kernel has of a node, and what programs have open of it. A node has
-// one while somebody has: the kernel refers to it, it is open, something is being
-// written to it, or bytes of it are fetched ahead. Of 100,000 files few have one.
+// inode is what the kernel has of a node, and what programs have open of it. A node has one while
+// it is in use: the kernel refers to it, it is open, something is being written to it, or bytes
+// of it are fetched ahead. Few of 100,000 files have one.
 //
-// fileSystem.mu guards its fields but cache, which says so itself.
+// fileSystem.mu guards its fields except cache, which says so itself.
 type inode struct {
 	tree.Inode                   // by the node, for which this is what it holds
 	cache      kernelcache.Inode // what the kernel has of it
-	file       *openFile         // nil: nobody has it open, nor is anything being written to it
+	file       *openFile         // nil: no program has it open, nor is anything being written to it
 	turn       session.Turn      // commits of the node's stages follow one another
 }
 
@@ -60,15 +60,16 @@ type inode struct {
 // it is a directory that the kernel is reading.
 type openFile struct {
 	opens   int         // open handles
-	stage   *stage      // nil while nobody writes
+	stage   *stage      // nil while no program writes
 	content []byte      // the bytes of head, once read
 	list    *[]dirEntry // in a mount without opens: what the kernel is reading of the directory
 }
 
-// unknown is the inode of a node that nobody has. It does not change.
+// unknown is the inode of a node that is not in use. It does not change.
 var unknown = &inode{file: &openFile{}}
 
-// inodeOf returns n's inode to be looked at. What is to be changed is that of Cache, or of ownFile.
+// inodeOf returns n's inode for reading. A caller that changes an inode uses that of Cache, or of
+// ownFile.
 func inodeOf(n *tree.Entry) *inode {
 	if in := inodeOrNil(n); in != nil {
 		return in
@@ -148,14 +149,15 @@ func setStageLocked(n *tree.Entry, st *stage) {
 	}
 }
 
-// setNameNotice notes the number of the notice that tells of n's name; 0: nobody has to be told.
+// setNameNotice notes the number of the notice that tells of n's name; 0: the kernel need not be
+// told.
 func setNameNotice(n *tree.Entry, notice uint64) {
 	if notice != 0 || inodeOrNil(n) != nil {
 		cacheOf(n).SetNameNotice(notice)
 	}
 }
 
-// letGoLocked drops what n has for nobody any more.
+// letGoLocked drops everything that n has and that nothing uses any longer.
 func letGoLocked(n *tree.Entry) {
 	closedLocked(n)
 	if in := inodeOrNil(n); in != nil && in.file == nil && in.cache.Idle() {

@@ -41,9 +41,9 @@ func newRig(t *testing.T, files ...string) *rig {
 	ctx, stop := context.WithCancel(t.Context())
 	r.fs = newFileSystem(ctx, []*memory.Store{mine}, Options{Logger: slog.New(slog.DiscardHandler), Session: "mine"})
 	fs := r.fs
-	fs.notify.Close() // so that nobody waits for a kernel
+	fs.notify.Close() // so that no goroutine waits for a kernel
 	r.s, r.stop = fs.stores[0], stop
-	r.s.patience = time.Microsecond // nobody follows beside, unless the test has somebody
+	r.s.patience = time.Microsecond // nothing follows next to it, unless the test has a follower
 	r.must(r.s.begin(ctx))
 	r.log.ResetReads()
 	r.Cleanup(func() {
@@ -80,7 +80,7 @@ func (r *rig) configure(change func(*Options)) {
 	r.renew()
 }
 
-// renew makes the session anew.
+// renew makes the session again.
 func (r *rig) renew() { r.s.newSession() }
 
 // movedUnread is what the session has moved away unread, by the paths where it was.
@@ -144,8 +144,8 @@ func (r *rig) awaitShown(seq uint64) {
 	r.must(r.s.tree.AwaitApplied(r.Context(), seq))
 }
 
-// looking takes the lock of what is inside, to look at it; locked takes it to change it.
-// Each returns what gives it back.
+// looking takes the lock of the file system inside, to look at it; locked takes it to change it.
+// Each returns a function that gives it back.
 func (r *rig) looking() (done func()) {
 	r.fs.mu.RLock()
 	return r.fs.mu.RUnlock
@@ -162,7 +162,7 @@ func (r *rig) options() *Options { return &r.fs.opts }
 // front is what answers the kernel.
 func (r *rig) front() *front { return newFront(r.fs) }
 
-// virtuals is what the kernel has of what is below .mneme.
+// virtuals is what the kernel has of the files below .mneme.
 func (r *rig) virtuals() *virtuals { return &r.fs.virtual }
 
 // node is the one of an id. A scratch file that lingers may become a memory beside.
@@ -228,7 +228,7 @@ func (r *rig) hiddenInFiles() (wrong string) {
 	return wrong
 }
 
-// awaitTasks waits for what the mount has begun in the background.
+// awaitTasks waits for the work that the mount has begun in the background.
 func (r *rig) awaitTasks() { r.fs.awaitTasks() }
 
 // startMove makes a rename look at the tree, as it does before it lets go of the lock.
@@ -349,8 +349,8 @@ func (r *rig) takeNotices() { r.fs.withKernel(r.T) }
 // commitAll commits what is written as the mount does that ends.
 func (r *rig) commitAll() { r.fs.commitAll() }
 
-// differs says how the tree differs from the log, of which all has been followed,
-// or "". What is hidden counts where the log has it; scratch files do not.
+// differs says how the tree differs from the log, of which all has been followed, or "". A hidden
+// file counts where the log has it; scratch files do not.
 func (r *rig) differs() (wrong string) {
 	heads := map[string]string{}
 	for v, err := range r.other.Heads(r.Context(), "/") {
@@ -446,8 +446,8 @@ func filesOf(dir *tree.Entry, path string) map[string]string {
 	return files
 }
 
-// missed has the mount look for what was erased before it began, and reports whether it lets go of
-// what it has read.
+// missed makes the mount look for versions that were erased before it began, and reports whether
+// it drops the data that it has read.
 func (r *rig) missed() (letsGo bool) {
 	r.s.missed(r.Context())
 	return r.fs.returning.follower.IsRecent()

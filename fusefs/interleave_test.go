@@ -23,8 +23,8 @@ import (
 	"mneme/versionlog"
 )
 
-// interleaving is a mount, and another session that commits before, during and
-// after its requests, at random. What is committed the mount follows in part.
+// interleaving is a mount, and another session that commits before, during and after its
+// requests, at random. The mount follows a part of the commits.
 type interleaving struct {
 	*rig
 	random *rand.Rand
@@ -134,7 +134,7 @@ func (f *interleaving) repeated(call func() fuse.Status, paths ...string) (statu
 	return status
 }
 
-// openAt opens a file, made if there is none and it is to be written.
+// openAt opens a file, which is made if there is none and it is opened for writing.
 func (f *interleaving) openAt(path string, flags uint32) *openedFile {
 	for range 2 {
 		o := &openedFile{path: path, flags: flags}
@@ -201,8 +201,8 @@ func (f *interleaving) ended(o *openedFile, call string, status fuse.Status) {
 	}
 }
 
-// lost says what is lost of what was written to a handle, when a close or fsync of it
-// has ended with a status, or "".
+// lost says which of the bytes written to a handle are lost, when a close or fsync of it has
+// ended with a status, or "".
 func (r *rig) lost(o *openedFile, status fuse.Status) string {
 	for _, text := range o.written {
 		switch {
@@ -364,11 +364,12 @@ func seeds(short int, long uint64) iter.Seq[uint64] {
 	}
 }
 
-// TestInterleavings: whenever another session commits, and whenever the mount
-// hears of it, nothing that was acknowledged or refused is lost, and the tree
-// becomes what the log has. What is noted for another process is what there is, after
-// each request, and in the end that process has it. In every other two runs commits or their replies are
-// lost, in every other four the log tells its tip at once; one in five mounts is flat. MNEME_RUNS and MNEME_SEED make it look for longer, and again.
+// TestInterleavings: whenever another session commits, and whenever the mount hears of it,
+// nothing that was acknowledged or refused is lost, and the tree becomes what the log has. The
+// notes for another process are the state after each request, and in the end that process has it.
+// In every other two runs commits or their replies are lost, in every other four the log tells
+// its tip at once; one in five mounts is flat. MNEME_RUNS and MNEME_SEED make it look for longer,
+// and again.
 func TestInterleavings(t *testing.T) {
 	for seed := range seeds(200, 20_000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

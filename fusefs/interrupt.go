@@ -9,30 +9,28 @@ import (
 	"mneme/memory"
 )
 
-// A request that may have to wait runs beside its requester, who waits for it or for a
-// signal. It runs in the goroutine that has read it; where a signal comes, another one tells
-// the kernel that the requester may go.
+// A request that may have to wait runs next to its requester, which waits for it or for a signal.
+// It runs in the goroutine that has read it; where a signal comes, another one tells the kernel
+// that the requester may go.
 //
-//  1. waiting, reading: given up. The request's context ends; who shares a read with
-//     others leaves it to them.
-//  2. names: given up until the log is asked; then they go on, and the tree shows what
-//     came of it.
-//  3. saving: goes on without its requester, as at release: what cannot be committed is
+//  1. waiting, reading: given up. The request's context ends; a request that shares a read with
+//     others leaves the read to them.
+//  2. names: given up until the log is asked; then they continue, and the tree shows the outcome.
+//  3. saving: continues without its requester, as at release: bytes that cannot be committed are
 //     kept.
 //
-// So nothing is left half done, and no commit becomes a lost reply because somebody has
-// pressed a key. What goes on uses nothing of the request, which has its answer then.
+// So nothing is left half done, and no commit becomes a lost reply because a user has pressed a
+// key. A request that continues uses nothing of the FUSE request, which has its answer then.
 //
-// Linux tells a file system of any signal, once for each request
-// (fs/fuse/dev.c, request_wait_answer): of timers, of children that end, of the
-// signals by which Go's scheduler interrupts its own threads. A program that does not
-// expect EINTR for those would fail on every slow store. So a signal counts only if it
-// is one by which somebody wants the program to stop, which /proc tells as pending; and
-// since the kernel does not tell of a second one, the thread is looked at again and
-// again. Where /proc does not show the thread, no signal counts.
+// Linux tells a file system of any signal, once for each request (fs/fuse/dev.c,
+// request_wait_answer): of timers, of children that end, of the signals by which Go's scheduler
+// interrupts its own threads. A program that does not expect EINTR for those would fail on every
+// slow store. So a signal counts only if it is one that is meant to stop the program, and /proc
+// reports it as pending; and since the kernel does not tell of a second one, the thread is looked
+// at again and again. Where /proc does not show the thread, no signal counts.
 
-// How long a request that a signal interrupts may take to end by itself, and how often a
-// thread that one has interrupted is looked at.
+// These constants bound how long a request that a signal interrupts may take to end unaided, and
+// how often a thread that one has interrupted is looked at.
 const (
 	graceful = 20 * time.Millisecond
 	lookOver = 50 * time.Millisecond

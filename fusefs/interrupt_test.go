@@ -60,8 +60,8 @@ const (
 	forPush  // of the pages of /f
 )
 
-// hold has a request wait. It returns what is closed once it does, nil if nobody can
-// say, and what lets it go on.
+// hold makes a request wait. It returns a channel that is closed once it does, nil if that cannot
+// be known, and a function that lets it continue.
 func (w waits) hold(r *rig) (reached <-chan struct{}, release func()) {
 	switch w {
 	case forBlob:
@@ -308,13 +308,13 @@ var interruptions = []interruption{
 	{"fsync", forCommit, savingBeside(true, nil), "/d/g /empty/ /f=mine /h", "", 1},
 }
 
-// TestInterrupts interrupts each request that may wait. It does not notice a signal that
-// is nobody's wish to stop the program; another ends it within 100 ms. Then either
-// nothing was done, or it goes on, and the tree shows what came of it.
+// TestInterrupts interrupts each request that may wait. The request does not notice a signal that
+// is not meant to stop the program; another ends it within 100 ms. Then either nothing was done,
+// or it continues, and the tree shows the outcome.
 func TestInterrupts(t *testing.T) {
 	for _, i := range interruptions {
 		t.Run(i.name, func(t *testing.T) {
-			for _, told := range []bool{false, true} { // before the call begins, or is ended by who hears of it
+			for _, told := range []bool{false, true} { // before the call begins, or is ended by the goroutine that hears of it
 				synctest.Test(t, func(t *testing.T) { i.run(newRig(t, "/d/g", "/f", "/h"), told) })
 			}
 		})

@@ -11,9 +11,9 @@ import (
 	"mneme/internal/testing/logfault"
 )
 
-// TestRenameOfWhatTheKernelDoesNotKnow renames a file that another session has
-// changed, before the kernel has heard of that: it takes the old one for what has
-// the new name, and must be told.
+// TestRenameOfWhatTheKernelDoesNotKnow renames a file that another session has changed, before
+// the kernel has heard of that: it takes the old one for the file that has the new name, and must
+// be told.
 func TestRenameOfWhatTheKernelDoesNotKnow(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		r := newRig(t, "/d/f")

@@ -76,7 +76,7 @@ func (fs *fileSystem) awaitNotices(t *testing.T) {
 	}
 }
 
-// What tests of a rig do with its notices.
+// These methods are what tests of a rig do with its notices.
 func (r *rig) notices() invalidator           { return r.fs.notify }
 func (r *rig) ahead() *kernelcache.Prefetcher { return r.fs.ahead }
 func (r *rig) keepNotices()                   { r.fs.keepNotices() }

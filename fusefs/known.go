@@ -7,19 +7,20 @@ import (
 	"mneme/versionlog"
 )
 
-// What the session knows of each path is kept by session.Known; the mount tells it where
-// files come and go, and which file a path stands for. A file that is made at a path
-// under which this mount hides a memory is that memory's next version: both have one path
-// in the log, and so what is known of one is known of the other.
+// session.Known keeps the session's knowledge of each path; the mount tells it where files come
+// and go, and which file a path stands for. A file that is made at a path under which this mount
+// hides a memory is that memory's next version: both have one path in the log, so they share what
+// the session knows.
 
-// isOursLocked reports whether nobody else can change what stands for n: it is removed, or was
-// hidden until the log lost it, and is a scratch file that begins with what it was there.
+// isOursLocked reports whether no other session can change the memory that stands for n: it is
+// removed, or was hidden until the log lost it, and is a scratch file that begins with its
+// content there.
 func isOursLocked(n *tree.Entry) bool {
 	m := n.LatestLocked()
 	return m.IsRemovedLocked() || m.HeadLocked() != nil && m.KnownByItselfLocked()
 }
 
-// knownLocked is what the session knows of what stands for n.
+// knownLocked is what the session knows of the memory that stands for n.
 func knownLocked(n *tree.Entry) session.Knowledge {
 	if isOursLocked(n) {
 		return session.Knowledge{}
@@ -77,8 +78,8 @@ func (s *store) followKnownLocked(c *versionlog.Commit) {
 	}
 }
 
-// adoptMissedLocked has the session know what it has made itself on top of what it knew. What
-// it has moved it need not have read.
+// adoptMissedLocked makes the session know the versions that it has made itself on top of those
+// it knew. The session need not have read a version that it has moved.
 func (s *store) adoptMissedLocked(c *versionlog.Commit) {
 	if own := s.fs.opts.Session; own == "" || c.Session != own || len(c.Versions) != 1 {
 		return
@@ -106,7 +107,7 @@ func (k knowing) Followed(from, to string, free bool) { k.s.known.Followed(from,
 // Moved says that this session has moved what the log does not have.
 func (k knowing) Moved(from, to string) { k.s.known.Moved(from, to) }
 
-// Made reports whether a version is of this session. Nobody's session has made nothing.
+// Made reports whether a version is of this session. A session without an id has made nothing.
 func (k knowing) Made(v *versionlog.Version) bool {
 	own := k.s.fs.opts.Session
 	return own != "" && v.Session == own

@@ -25,15 +25,15 @@ import (
 type Left struct {
 	Store, Path string
 	Session     string // of the mount that has ended
-	Conflict    int    // which keeps it; 0: it is a memory by now
+	Conflict    int    // which keeps it; 0: it is a memory now
 }
 
 // Recovered returns what this mount has found that others left, which were killed:
 // it was brought back as memories, or is kept as conflicts.
 func (m *Server) Recovered() []Left { return m.left(false) }
 
-// Recover looks once more for what others have left: the process that this one took
-// the mount over from may have kept it locked for longer.
+// Recover looks once more for files that others have left: the process that this one took the
+// mount over from may have kept them locked for longer.
 func (m *Server) Recover() {
 	for _, s := range m.fs.stores {
 		s.recover(m.fs.ctx)
@@ -63,7 +63,7 @@ func (m *Server) left(own bool) (all []Left) {
 	return all
 }
 
-// unsettled returns those of which the conflict has not been settled by anybody.
+// unsettled returns those whose conflict has not been settled.
 func (s *store) unsettled(left []Left) []Left {
 	ids, err := s.kept.IDs()
 	if err != nil { // better one too many
@@ -72,8 +72,8 @@ func (s *store) unsettled(left []Left) []Left {
 	return slices.DeleteFunc(left, func(l Left) bool { return l.Conflict != 0 && !slices.Contains(ids, l.Conflict) })
 }
 
-// openConflictsLocked are the conflicts of this session that are not settled, but for those
-// that Kept names otherwise.
+// openConflictsLocked are the conflicts of this session that are not settled, except those that
+// Kept names otherwise.
 func (s *store) openConflictsLocked() (all []Left) {
 	for id, path := range s.session.Conflicts().Own() {
 		same := func(l Left) bool { return l.Conflict == id }
@@ -85,8 +85,8 @@ func (s *store) openConflictsLocked() (all []Left) {
 	return all
 }
 
-// recover settles what mounts of the store that were killed have left. What cannot
-// be settled now stays for the next mount.
+// recover settles the files that killed mounts of the store have left. Files that cannot be
+// settled now stay for the next mount.
 func (s *store) recover(ctx context.Context) {
 	if s.spool == nil || s.readOnly() {
 		return
@@ -124,7 +124,7 @@ func (fs *fileSystem) endSpools() {
 	}
 }
 
-// settle settles the files of a spool that was left, one by one: whoever is killed
+// settle settles the files of a spool that was left, one by one: a process that is killed
 // meanwhile leaves the rest to the next one.
 func (s *store) settle(l *spool.Left, each func(*spool.Entry) (*Left, error)) (all []Left) {
 	rests, err := l.Rests()
@@ -251,9 +251,9 @@ func (s *store) text(ctx context.Context, v *memory.Head) []byte {
 	return data
 }
 
-// hasText reports whether the history has the bytes of an entry, where editors put
-// what they copy: as a version of the file that a backup is of. That the log cannot be
-// asked means that it is not known to.
+// hasText reports whether the history has the bytes of an entry, where editors put what they
+// copy: as a version of the file that a backup is of. If the log cannot be asked, the history is
+// not known to have them.
 func (s *store) hasText(ctx context.Context, e *spool.Entry) bool {
 	const most = 1000 // versions of one memory
 	digest := cas.Sum(e.Data)

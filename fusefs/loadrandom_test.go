@@ -16,9 +16,9 @@ import (
 	"mneme/versionlog"
 )
 
-// TestSessionsWhileLoading: two sessions change a store at random while a mount
-// loads, slowly and with failures; what nobody touches is there at any time,
-// and in the end the tree is what the log has.
+// TestSessionsWhileLoading: two sessions change a store at random while a mount loads, slowly and
+// with failures; memories that neither touches are there at any time, and in the end the tree is
+// what the log has.
 func TestSessionsWhileLoading(t *testing.T) {
 	var still []string
 	for i := range 12 {

@@ -87,7 +87,7 @@ func (fs *fileSystem) replyLocked(n *tree.Entry, exact bool, out *fuse.EntryOut)
 	fs.fillAttrLocked(n, &out.Attr)
 }
 
-// replyIfLocked is reply, if anybody waits for it.
+// replyIfLocked is reply, if a requester waits for it.
 func (fs *fileSystem) replyIfLocked(waits bool, n *tree.Entry, exact bool, out *fuse.EntryOut) {
 	if waits {
 		fs.replyLocked(n, exact, out)

@@ -7,8 +7,8 @@ import (
 	"mneme/fusefs/tree"
 )
 
-// madeForNames are how programs name a file that they are going to rename over
-// another, or keep beside it, after that one; see scratch.go.
+// madeForNames are how programs name a file that they are going to rename over another, or keep
+// next to it, after that one; see scratch.go.
 var madeForNames = regexp.MustCompile(`^(?:` +
 	`\.(.+)\.[A-Za-z0-9]{6}` +
 	`|\.(.+)\.(?:bak|new)_[0-9]{10,}_[0-9a-z]*\.tmp` +
@@ -21,8 +21,8 @@ var madeForNames = regexp.MustCompile(`^(?:` +
 	`|(.+)~` +
 	`)$`)
 
-// madeForLocked returns the path of the memory that a file is to replace, where its
-// name says so and that memory is there; else its own.
+// madeForLocked returns the path of the memory that a file is meant to replace, where its name
+// says so and that memory is there; else its own.
 func madeForLocked(n *tree.Entry) string {
 	path, _ := n.PathLocked()
 	m := madeForNames.FindStringSubmatch(n.NameLocked())

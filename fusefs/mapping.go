@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a stage holds beyond mapFrom bytes, which is a scratch file's as a rule, is in a
-// mapping of its own: it grows without being copied, pages that nobody has written take
-// no memory, and the system has all of it back at once when it is dropped. On the heap
-// each of these would wait for a garbage collection.
+// The bytes of a stage beyond mapFrom, which is a scratch file's as a rule, are in a mapping of
+// their own: it grows without being copied, pages that no program has written take no memory, and
+// the system has all of it back at once when it is dropped. On the heap each of these would wait
+// for a garbage collection.
 const mapFrom = 1 << 20
 
 // mapStep is what the size of a mapping is a multiple of.
@@ -61,11 +61,11 @@ func (st *stage) remap(size int) error {
 	return nil
 }
 
-// unmapUnused drops the mapping if the data is not in it any more.
+// unmapUnused drops the mapping if the data is no longer in it.
 func (st *stage) unmapUnused() {
 	if st.mapping == nil || len(st.data) > 0 && &st.data[0] == &st.mapping[0] {
 		return
 	}
-	_ = unix.Munmap(st.mapping) // of what was mapped, which cannot fail
+	_ = unix.Munmap(st.mapping) // of mapped memory, which cannot fail
 	st.mapping = nil
 }

@@ -51,11 +51,11 @@ func newServer(fs *fileSystem, meter *meter, server *fusedev.Server, dir string,
 	return &Server{fs: fs, meter: meter, server: server, dir: dir, cancel: cancel, answered: make(chan struct{}), done: make(chan struct{})}
 }
 
-// Mount mounts stores at dir, an existing directory, each below the name of
-// its slug or, with Options.Flat, the only one as dir itself; a store opened read-only, or archived, is read-only in the mount.
-// When it returns the mount is ready for use, though what the stores hold still
-// loads: a request for what has not come yet asks the log. It stays until Close,
-// or until somebody unmounts it. ctx bounds this call only.
+// Mount mounts stores at dir, an existing directory, each below the name of its slug or, with
+// Options.Flat, the only one as dir itself; a store opened read-only, or archived, is read-only
+// in the mount. When it returns, the mount is ready for use, though the stores' contents are
+// still loading: a request for something that has not loaded yet asks the log. The mount stays
+// until Close, or until it is unmounted. ctx bounds this call only.
 //
 // As root it mounts directly and lets other users in, with the permissions
 // that files show; as another user it needs fusermount3.
@@ -181,8 +181,8 @@ func mountOptions(fs *fileSystem) *fuse.MountOptions {
 		// Truncation at open is one request with it, and the kernel does not ask
 		// for security.capability before every write.
 		ExtraCapabilities: fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2,
-		// A request that panics may hold the lock. To end is better than to hang:
-		// what was acknowledged is safe, and the next mount clears this one.
+		// A request that panics may hold the lock. Ending is better than hanging: acknowledged
+		// bytes are safe, and the next mount clears this one.
 		PanicHandler: func(v any) fuse.Status { panic(v) },
 		Logger:       slog.NewLogLogger(fs.log.Handler(), slog.LevelWarn),
 	}
@@ -197,7 +197,7 @@ func mountOptions(fs *fileSystem) *fuse.MountOptions {
 	}
 	if fs.noOpen {
 		o.Options = append(o.Options, "ro")
-		// With it a truncating open would be one that nobody hears of.
+		// With it the mount would not hear of a truncating open.
 		o.ExtraCapabilities &^= fuse.CAP_ATOMIC_O_TRUNC
 	}
 	return o
@@ -232,7 +232,7 @@ func (m *Server) serve() {
 	m.fs.awaitTasks()
 }
 
-// awaitTasks returns when nothing works in the background any more.
+// awaitTasks returns when nothing works in the background any longer.
 func (fs *fileSystem) awaitTasks() {
 	fs.tasks.Wait()
 	fs.returning.follower.Close()
@@ -245,14 +245,13 @@ func (fs *fileSystem) awaitTasks() {
 // was written has been committed, or given up with an entry in the log.
 func (m *Server) Wait() { <-m.done }
 
-// Close commits what was written, and ends the mount for everybody: no process
-// reads or writes through it any more, be it that it has a file of it open or
-// mapped, stands in it, or sees it in another mount namespace. What cannot be
-// committed within three seconds is kept as a conflict. It returns within five;
-// with ErrHangs the mount has ended, but the stores are still in use. Calling it
-// again returns the same.
+// Close commits everything that was written, and ends the mount for all processes: no process
+// reads or writes through it any longer, whether it has a file of it open or mapped, has its
+// working directory in it, or sees it in another mount namespace. Bytes that cannot be committed
+// within three seconds are kept as a conflict. Close returns within five; with ErrHangs the mount
+// has ended, but the stores are still in use. Calling it again returns the same.
 func (m *Server) Close() error { return m.close() }
 
-// ErrHangs says that a commit, or a request whose answer nobody waits for any more,
-// goes on until the process ends.
+// ErrHangs says that a commit, or a request whose answer nothing waits for any longer, continues
+// until the process ends.
 var ErrHangs = errors.New("the stores or their disk do not answer; what was written last may not be saved")

@@ -4,10 +4,10 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// A mount in which no store can be written answers without opens: it refuses OPEN, OPENDIR
-// and FLUSH with ENOSYS, whereupon the kernel opens files and directories by
-// itself and, for what it has in its caches, sends no request at all. So there
-// are no handles: requests name nodes.
+// A mount in which no store can be written answers without opens: it refuses OPEN, OPENDIR and
+// FLUSH with ENOSYS. The kernel then opens files and directories without asking, and sends no
+// request at all for anything that is in its caches. So there are no handles: requests name
+// nodes.
 
 // readByNode is Read without a handle.
 func (fs *fileSystem) readByNode(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
@@ -31,9 +31,9 @@ func (fs *fileSystem) readByNode(cancel <-chan struct{}, in *fuse.ReadIn, buf []
 	return fuse.ReadResultData(data[start:end]), fuse.OK
 }
 
-// refuseByNode answers a write to a file that the kernel has let somebody open, or
-// map, who made it believe that the mount may be written. The bytes are in its page
-// cache, where all see them, and have to go.
+// refuseByNode answers a write to a file that the kernel has let a program open, or map, where
+// the kernel was made to believe that the mount may be written. The bytes are in its page cache,
+// where all programs see them, and must go.
 func (fs *fileSystem) refuseByNode(id uint64) fuse.Status {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

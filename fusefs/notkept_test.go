@@ -11,8 +11,8 @@ import (
 	"mneme/session/conflict"
 )
 
-// TestNotKeptIsKeptLater: what lost while it could not be kept is kept with the close, or when
-// the mount ends, if it can be kept by then.
+// TestNotKeptIsKeptLater: a text that lost while it could not be kept is kept with the close, or
+// when the mount ends, if it can be kept at that time.
 func TestNotKeptIsKeptLater(t *testing.T) {
 	for _, end := range []func(r *rig, fh uint64){
 		func(r *rig, fh uint64) { r.close(fh) },
@@ -36,9 +36,9 @@ func TestNotKeptIsKeptLater(t *testing.T) {
 	}
 }
 
-// TestTakenIsKeptLater: what was being written when a mount was taken over, and could not be kept
-// then, is kept when the mount ends, if it can be kept by then; or by the next process that takes
-// the mount over.
+// TestTakenIsKeptLater: a text that was being written when a mount was taken over, and could not
+// be kept then, is kept when the mount ends, if it can be kept at that time; or by the next
+// process that takes the mount over.
 func TestTakenIsKeptLater(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		r := newRig(t, "/f")

@@ -12,8 +12,8 @@ import (
 	"mneme/session"
 )
 
-// handle is an open file or directory. Its fields do not change, but for
-// unread, entries, held, thread, wrote, failed and undone, which fileSystem.mu guards.
+// handle is an open file or directory. Its fields do not change, except unread, entries, held,
+// thread, wrote, failed and undone, which fileSystem.mu guards.
 type handle struct {
 	node    *tree.Entry
 	number  uint64        // in the table
@@ -29,8 +29,8 @@ type handle struct {
 	undone  bool          // then what was written through it before is undone
 }
 
-// isGivenUp reports whether a write through h is refused, since an earlier one has failed.
-// An append that took nothing back has failed by itself.
+// isGivenUp reports whether a write through h is refused, since an earlier one has failed. An
+// append that took nothing back has failed alone: later appends are not refused.
 func (h *handle) isGivenUp(appends bool) bool { return h.failed != 0 && (h.undone || !appends) }
 
 // setFailedLocked says that the newest write through h has failed, or 0 that it went well, and
@@ -207,9 +207,9 @@ func (fs *fileSystem) openFileLocked(named *tree.Entry, in *fuse.OpenIn, before 
 	return fuse.OK
 }
 
-// catchUp catches n's store up. When its log cannot be asked, nothing could be
-// committed either: who ignores errors at close, as a shell's own echo does, is
-// told now. Scratch files are not committed.
+// catchUp catches n's store up. When its log cannot be asked, nothing could be committed either:
+// a program that ignores errors at close, as a shell's own echo does, is told now. Scratch files
+// are not committed.
 func (fs *fileSystem) catchUp(ctx context.Context, n *tree.Entry) fuse.Status {
 	err := storeOf(n).catchUp(ctx)
 	fs.mu.RLock()
@@ -248,7 +248,7 @@ func (fs *fileSystem) openLocked(n *tree.Entry, thread, flags uint32, before uin
 		cacheOf(n).Write()
 		h.heard = span{before, fs.notify.Newest()}
 		h.stage = beginWriteLocked(n, flags)
-		if h.stage.overtaken || readsFirst(flags) && knownLocked(n).Asks() { // it is to be read first
+		if h.stage.overtaken || readsFirst(flags) && knownLocked(n).Asks() { // it must be read first
 			h.unread = n.HeadLocked()
 		}
 		if flags&syscall.O_TRUNC != 0 {
@@ -276,7 +276,7 @@ func (fs *fileSystem) Create(cancel <-chan struct{}, in *fuse.CreateIn, name str
 	return fs.beside(cancel, in.Pid, func(c *call) fuse.Status { return fs.makeFile(c, &req, name, out) })
 }
 
-// makeFile is Create for what InlineCreate does not answer.
+// makeFile is Create for the requests that InlineCreate does not answer.
 func (fs *fileSystem) makeFile(c *call, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	fs.mu.RLock()
 	dir, status := fs.writableLocked(in.NodeId)
@@ -331,7 +331,7 @@ func (fs *fileSystem) tryCreate(c *call, in *fuse.CreateIn, name string, before 
 	return fs.createLocked(in, name, before, out), nil
 }
 
-// special reports whether a file is to have bits that no memory has.
+// special reports whether a request gives a file bits that no memory has.
 func special(mode uint32) bool {
 	return mode&(syscall.S_ISUID|syscall.S_ISGID|syscall.S_ISVTX) != 0
 }
@@ -468,8 +468,8 @@ func (fs *fileSystem) readBeside(cancel <-chan struct{}, thread uint32, n *tree.
 	return data, status
 }
 
-// Release implements fuse.RawFileSystem. What a shared mapping wrote may come
-// after the last flush, and is committed here, where no error reaches anybody.
+// Release implements fuse.RawFileSystem. Bytes that a shared mapping wrote may come after the
+// last flush, and are committed here, where an error reaches no program.
 func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	if fs.InlineRelease(in) {
 		return
@@ -486,8 +486,7 @@ func (fs *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 	}
 }
 
-// uncommittedLocked reports whether h is the last handle of what is still to be
-// committed.
+// uncommittedLocked reports whether h is the last handle of a text that must still be committed.
 func (h *handle) uncommittedLocked() bool {
 	st := h.stage
 	return st != nil && st.writers == 1 && st.dirty && !h.node.LatestLocked().IsRemovedLocked()

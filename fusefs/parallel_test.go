@@ -25,7 +25,7 @@ import (
 // session commits and the follower brings in what that does.
 type parallel struct {
 	*rig
-	names sync.RWMutex // for what the kernel locks of directories
+	names sync.RWMutex // for the locks that the kernel takes on directories
 
 	mu    sync.Mutex // guards what follows
 	texts int
@@ -117,7 +117,7 @@ func (t *thread) changing(call func() fuse.Status) (status fuse.Status) {
 	return status
 }
 
-// openAt opens a file, made if there is none and it is to be written.
+// openAt opens a file, which is made if there is none and it is opened for writing.
 func (t *thread) openAt(path string, flags uint32) *openedFile {
 	for range 2 {
 		o := &openedFile{path: path, flags: flags}
@@ -298,7 +298,7 @@ func (t *thread) step() {
 	}
 }
 
-// theirs makes changes by the other session, to what the threads change.
+// theirs makes changes by the other session, to the files that the threads change.
 func (p *parallel) theirs(random *rand.Rand, changes int, judged int) {
 	pick := func() string {
 		path := theirPaths[random.IntN(len(theirPaths))]
@@ -328,11 +328,10 @@ func (p *parallel) settled() {
 	}
 }
 
-// TestParallel is TestInterleavings with several threads, two of which only rename
-// directories, and the follower itself: what
-// happens in the middle of what depends on the scheduler, so that a seed does not
-// repeat it. In every other run the threads write to files of their own, and are
-// judged by what was acknowledged; in every other two, commits or their replies are lost.
+// TestParallel is TestInterleavings with several threads, two of which only rename directories,
+// and the follower itself: which events meet depends on the scheduler, so that a seed does not
+// repeat a run. In every other run the threads write to files of their own, and are judged by
+// what was acknowledged; in every other two, commits or their replies are lost.
 func TestParallel(t *testing.T) {
 	for seed := range seeds(200, 10_000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

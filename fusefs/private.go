@@ -15,15 +15,14 @@ import (
 	"mneme/versionlog"
 )
 
-// The history has no modes, and a mount gives each file the mount's. A file or
-// directory whose mode lets others do less than that is private: the mode is
-// remembered beside the conflicts, durably before the call returns that set it, and
-// the next mount gives the file what both modes allow. The owner's bits are not
-// remembered: they keep nobody out.
+// The history has no modes, and a mount gives each file the mount's. A file or directory whose
+// mode lets others do less than that is private: the mode is remembered next to the conflicts,
+// durably before the call returns that set it, and the next mount gives the file what both modes
+// allow. The owner's bits are not remembered: they keep no other user out.
 //
-// A memory is remembered by its id, so that whoever renames it leaves it private. A
-// directory, which has none, is remembered by its path, and so is a file that is
-// about to become a memory, until that has an id.
+// A memory is remembered by its id, so that it stays private when a program renames it. A
+// directory, which has none, is remembered by its path, and so is a file that is about to become
+// a memory, until that has an id.
 
 // others are the permission bits of everybody but the owner.
 const others = 0o077
@@ -61,7 +60,7 @@ func (s *store) permOf(bits uint32, keys ...string) uint32 {
 	return perm
 }
 
-// loadPrivate reads what is remembered. That it cannot be read is an error where the
+// loadPrivate reads the remembered modes. If they cannot be read, that is an error where the
 // mount lets others in.
 func (s *store) loadPrivate() error {
 	err := s.private.Load()
@@ -87,8 +86,8 @@ func bitsOf(n *tree.Entry) uint32 {
 	return fileBits
 }
 
-// letsIn is the mode of a mount that lets others in. In a mount that lets nobody in, a chmod
-// is judged by it: all modes look alike there, and a later mount may let others in.
+// letsIn is the mode of a mount that lets others in. In a mount that lets no other user in, a
+// chmod is judged by it: all modes look alike there, and a later mount may let others in.
 const letsIn = 0o755
 
 // chosenChange is changeOf for a mode that a program has set by chmod.
@@ -100,9 +99,9 @@ func chosenChange(n *tree.Entry, key string, mode uint32) (c private.Change, nee
 	return changeOf(n, key, mode)
 }
 
-// changeOf is what has to be noted of a key of n for a mode to be remembered, if
-// anything has. In a mount that lets nobody else in, a mode that gives others no more
-// than is remembered changes nothing.
+// changeOf is the change that must be noted for a key of n so that a mode is remembered, if any
+// must. In a mount that lets no other user in, a mode that gives others no more than the
+// remembered one changes nothing.
 func changeOf(n *tree.Entry, key string, mode uint32) (c private.Change, needed bool) {
 	was, known := storeOf(n).private.Get(key)
 	switch {
@@ -131,8 +130,8 @@ func (s *store) notePrivate(changes ...private.Change) error {
 	return err
 }
 
-// keepMode remembers the mode that n is given. What is no memory yet is remembered
-// when it becomes one.
+// keepMode remembers the mode that n is given. The mode of a file that is no memory yet is
+// remembered when it becomes one.
 func (fs *fileSystem) keepMode(n *tree.Entry, mode uint32) fuse.Status {
 	fs.mu.Lock()
 	n = n.LatestLocked()
@@ -232,7 +231,7 @@ func (s *store) forgetPath(path string) []private.Change {
 	return nil
 }
 
-// beforeMkdir remembers the mode of a directory that is to be made.
+// beforeMkdir remembers the mode of a directory that is about to be made.
 func (fs *fileSystem) beforeMkdir(in *fuse.MkdirIn, name string) fuse.Status {
 	canonical, err := memory.ParseName(name)
 	if err != nil {
@@ -282,9 +281,9 @@ func (s *store) movePrivate(from, to string) (end func(moved bool), err error) {
 	}, nil
 }
 
-// tidyPrivate forgets what is not there any more, and remembers by their ids the
-// memories that a mount which was killed had remembered by path. It reports whether
-// there is less to remember.
+// tidyPrivate forgets the modes of files that are no longer there, and remembers by their ids the
+// memories that a mount which was killed had remembered by path. It reports whether there is less
+// to remember.
 func (s *store) tidyPrivate() bool {
 	if s.private.Empty() {
 		return false

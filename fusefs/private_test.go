@@ -20,8 +20,8 @@ import (
 	"mneme/spool"
 )
 
-// remount kills the mount of a rig, and mounts the store anew with a mode, and with a
-// directory for what outlives a mount.
+// remount kills the mount of a rig, and mounts the store again with a mode, and with a directory
+// for the state that outlives a mount.
 func (r *rig) remount(mode uint32, dir string) {
 	r.Helper()
 	r.stop()
@@ -98,10 +98,10 @@ func (r *rig) wantModes(want ...string) {
 	}
 }
 
-// TestPrivateInAPrivateMount: in a mount that lets nobody else in, a chmod that closes a
-// file to others is remembered for a later mount that lets them in, and one that opens it
-// again, too, also before the file is a memory, as install and cp -p do. The modes with which
-// files are made say nothing there.
+// TestPrivateInAPrivateMount: in a mount that lets no other user in, a chmod that closes a file
+// to others is remembered for a later mount that lets them in, and one that opens it again, too,
+// also before the file is a memory, as install and cp -p do. The modes with which files are made
+// say nothing there.
 func TestPrivateInAPrivateMount(t *testing.T) {
 	dir := t.TempDir()
 	r := newRig(t, "/back", "/d/file", "/file", "/group", "/open", "/target", "/wide")
@@ -123,8 +123,8 @@ func TestPrivateInAPrivateMount(t *testing.T) {
 	r.wantModes("600 /installed", "640 /target", "644 /reopened", "600 /file", "644 /back", "640 /group", "644 /open", "644 /wide", "700 /d", "644 /d/file", "644 /made", "755 /")
 }
 
-// What is private in a mount is private in the next one, however it became so and
-// wherever it was moved; what is not any more is not.
+// A file that is private in a mount is private in the next one, however it became so and wherever
+// it was moved; a file that is no longer private is not.
 func TestPrivateStaysPrivate(t *testing.T) {
 	dir := t.TempDir()
 	r := newRig(t, "/back", "/d/file", "/e/deep/file", "/file", "/moved", "/moved-between", "/open", "/opened", "/target", "/wide")
@@ -158,7 +158,7 @@ func TestPrivateStaysPrivate(t *testing.T) {
 	}
 	r.remount(0o755, dir)
 	r.wantModes(want...)
-	r.remount(0, dir) // nobody else may enter: what is narrower for others stays so
+	r.remount(0, dir) // no other user may enter: a mode that is narrower for others stays so
 	r.wantModes("700 /", "600 /file", "600 /back", "700 /d", "600 /elsewhere")
 	r.wantOK(r.chmod("/file", 0o600))
 	r.remount(0o755, dir)
@@ -201,7 +201,7 @@ func TestPrivateBeforeItIsAMemory(t *testing.T) {
 	r.wantModes("644 /lost")
 }
 
-// What fails leaves what is private as it was.
+// A request that fails leaves private files as they were.
 func TestPrivateAfterFailure(t *testing.T) {
 	dir := t.TempDir()
 	r := newRig(t, "/from/deep/file", "/to/deep/file")
@@ -239,8 +239,8 @@ func TestPrivateComesBack(t *testing.T) {
 	r.wantModes("600 /x.tmp", "644 /y.tmp", "644 /z.tmp")
 }
 
-// What is remembered is bounded: what would pass the bound is refused, what is not
-// there any more makes room.
+// The number of remembered modes is bounded: a mode that would pass the bound is refused, and one
+// whose file is gone makes room.
 func TestPrivateIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	r := newRig(t, "/a", "/b", "/gone")

@@ -23,7 +23,7 @@ type mark struct {
 // changedLocked notes that a thread has changed the file through h.
 func (h *handle) changedLocked(thread uint32) { h.thread, h.wrote = thread, h.stage.mark }
 
-// beginsLocked notes that a thread goes on to write.
+// beginsLocked notes that a thread continues to write.
 func (st *stage) beginsLocked(thread uint32) {
 	if thread != st.thread || !st.pageEnd {
 		st.whole = st.mark
@@ -38,9 +38,9 @@ func (st *stage) endsLocked(thread uint32, end uint64) {
 	}
 }
 
-// laterLocked is how many bytes at the end of a stage came after a mark, if that is all
-// that came: they can be left out. Of what is merged with another session's nothing
-// can.
+// laterLocked is the number of bytes at the end of a stage that came after a mark, if nothing
+// else came after it: they can be left out. If the stage is merged with another session's text,
+// nothing can be left out.
 func (fs *fileSystem) laterLocked(st *stage, m *mark) int {
 	if m == nil || fs.dividesLocked(st, m) {
 		return 0

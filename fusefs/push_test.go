@@ -11,8 +11,8 @@ import (
 	"mneme/memory"
 )
 
-// TestNoPushIntoWhatIsWritten: the kernel's pages of a file belong to whoever
-// begins to write it once a push that is under way has ended, and from then on.
+// TestNoPushIntoWhatIsWritten: once a push that is under way has ended, the kernel's pages of a
+// file belong to the program that begins to write it, and from then on.
 func TestNoPushIntoWhatIsWritten(t *testing.T) {
 	begin := map[string]func(r *rig, id uint64) fuse.Status{
 		"open": func(r *rig, id uint64) fuse.Status {

@@ -10,15 +10,15 @@ import (
 	"mneme/versionlog"
 )
 
-// forgetPastLocked makes the mount and its kernel forget what they have of the past of the
-// store, of which versions were erased, and of packs. Nobody knows which, so all of it goes:
-// what their directories have read, texts of open files, and the kernel's names and
-// pages. The kernel may keep all these for ever, since the past does not change but for
-// this. The cache of contents was emptied before, by memory.Store.Follow; the tree has heads
-// only, which nobody erases.
+// forgetPastLocked makes the mount and its kernel forget what they have of the past of the store,
+// of which versions were erased, and of packs. It is not known which of it comes from those
+// versions, so all of it goes: the data that their directories have read, texts of open files,
+// and the kernel's names and pages. The kernel may keep all these permanently, since nothing else
+// changes the past. The cache of contents was emptied before, by memory.Store.Follow; the tree
+// has heads only, which are never erased.
 //
-// A program that has such a file open reads on, and hears that what it reads was erased if
-// it was.
+// A program that has such a file open continues to read. If the bytes that it reads were erased,
+// it hears of that.
 func (s *store) forgetPastLocked() {
 	virtual.ForgetPast(s.control)
 	all := &s.fs.virtual
@@ -34,7 +34,7 @@ func (s *store) forgetPastLocked() {
 	for _, h := range all.handles {
 		if at := h.inode.at; at.store == s.id() && tellsErased(at.path) && h.text != nil {
 			s.fs.budget.changeOpen(-int64(len(h.text)))
-			h.text = nil // which Read makes anew
+			h.text = nil // which Read makes again
 		}
 	}
 }
@@ -48,9 +48,9 @@ func isErased(c *versionlog.Commit) bool {
 	return slices.ContainsFunc(c.Versions, func(v versionlog.Version) bool { return v.Redacted() })
 }
 
-// bringErasedLocked brings a commit of this mount into the tree of which isErased holds, as that of
-// another session. The kernel, which is told that the request has done what it was to do, looks
-// again at what is at the name by now.
+// bringErasedLocked brings a commit of this mount of which isErased holds into the tree, as a
+// commit of another session. The kernel is told that the request has done its work, and looks up
+// again the file that now has the name.
 func (s *store) bringErasedLocked(c *versionlog.Commit, dir *tree.Entry, name string) {
 	s.tree.ApplyLocked(c)
 	s.fs.notify.entryLocked(dir, name)

@@ -91,8 +91,8 @@ func (fs *fileSystem) commitIdle(n *tree.Entry) fuse.Status {
 func (fs *fileSystem) rename(in *fuse.RenameIn, from *tree.Entry, oldName, newName string) (*tree.Entry, fuse.Status) {
 	fs.mu.Lock()
 	m, status := fs.newMoveLocked(in, from, oldName, newName)
-	// The kernel takes the file that it named for what has moved, and may not know
-	// yet which that is.
+	// The kernel takes the file that it named for the file that has moved, and may not know yet
+	// which one that is.
 	known := m == nil || fs.notify.Told(inodeOf(m.Entry).cache.NameNotice())
 	fs.mu.Unlock()
 	if m == nil || m.Entry == m.Target {

@@ -95,8 +95,8 @@ func (fs *fileSystem) beginRenameDir(m *move) (from, to string, done bool, err e
 	return from, to, true, nil
 }
 
-// hindersDirLocked returns why a directory cannot take the place of what is at a name; nil: it can, or
-// there is nothing.
+// hindersDirLocked returns why a directory cannot replace the file or directory at a name; nil:
+// it can, or there is nothing.
 func hindersDirLocked(target *tree.Entry) error {
 	switch {
 	case target == nil:

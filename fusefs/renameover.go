@@ -27,7 +27,7 @@ type renameText struct {
 	used    bool              // key was proposed before
 	also    []memory.Change   // in the same commit
 	theirs  *memory.Head      // what is at path; nil: no memory
-	base    *memory.Head      // what it is to replace
+	base    *memory.Head      // the version that it is meant to replace
 	known   session.Knowledge // of path
 	judge   []session.Change
 	stale   bool // the session does not know theirs
@@ -46,7 +46,7 @@ func (fs *fileSystem) replace(t *renameText) error {
 	return err
 }
 
-// beginReplace finds out what is to be replaced, and whether it may be.
+// beginReplace finds out which file the rename replaces, and whether it may.
 func (fs *fileSystem) beginReplace(t *renameText) fuse.Status {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -82,7 +82,7 @@ func (m *move) holderLocked() *tree.Entry {
 }
 
 func (t *renameText) Turn() *session.Turn           { return &t.turn }
-func (t *renameText) LostReply() *session.LostReply { return nil } // the kernel repeats a rename, or nobody does
+func (t *renameText) LostReply() *session.LostReply { return nil } // only the kernel repeats a rename
 func (t *renameText) Path() string                  { return t.path }
 
 // Draft returns the file, of which only the first draft has the key of its entry in the spool.
@@ -191,8 +191,8 @@ func (t *renameText) replacedLocked(d *session.Draft, v *versionlog.Version, the
 	}
 }
 
-// erasedLocked is replacedLocked where v was erased before the mount has heard of it: the file is to be
-// nowhere.
+// erasedLocked is replacedLocked where v was erased before the mount has heard of it: the file
+// must then be nowhere.
 func (t *renameText) erasedLocked(c *versionlog.Commit, v *versionlog.Version) {
 	m, s := t.move, t.move.s
 	s.unspoolLocked(m.Entry)
@@ -203,8 +203,8 @@ func (t *renameText) erasedLocked(c *versionlog.Commit, v *versionlog.Version) {
 	}
 }
 
-// knownMerged is what the session knows of a file that was merged: whoever merges does not
-// know what came of it.
+// knownMerged is what the session knows of a file that was merged: a session that merges does not
+// know the result.
 func (t *renameText) knownMerged(d *session.Draft, head *memory.Head) session.Knowledge {
 	known := t.known.Added(head, d.Base).NotRefused()
 	if d.MergedBack() {

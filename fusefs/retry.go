@@ -11,12 +11,11 @@ import (
 	"mneme/fusefs/tree"
 )
 
-// openTargetLocked is the file that a request of a thread means which names n, or nil. When
-// another session has taken n's place, or has removed it, the kernel, told ESTALE,
-// looks the name up again and repeats the request. If one more change came in
-// between, n is what the name meant when the request began: who reads gets that.
-// So does who only appends, or what has n's name now. Else the status says how
-// the request ends.
+// openTargetLocked is the file that a thread's request means when it names n, or nil. When
+// another session has taken n's place, or has removed it, the kernel is told ESTALE, looks the
+// name up again and repeats the request. If one more change came in between, n is the file that
+// the name meant when the request began: a request that reads gets n. A request that only appends
+// gets n, or the file that has n's name now. Otherwise the status says how the request ends.
 func (fs *fileSystem) openTargetLocked(n *tree.Entry, thread uint32, flags uint32) (*tree.Entry, fuse.Status) {
 	r := fs.retries[thread]
 	delete(fs.retries, thread)
@@ -30,7 +29,7 @@ func (fs *fileSystem) openTargetLocked(n *tree.Entry, thread uint32, flags uint3
 		if other := insteadLocked(n); other != nil {
 			return other, fuse.OK
 		}
-		n.StandAloneLocked() // what it was has another name by now: under this one it is made anew
+		n.StandAloneLocked() // the earlier file has another name now: under this one it is made again
 		return n, fuse.OK
 	}
 	return nil, fs.sendRoundAgainLocked(n, thread, flags, r)
@@ -53,9 +52,9 @@ func pushedInsteadLocked(n *tree.Entry) *tree.Entry {
 	return nil
 }
 
-// sendRoundAgainLocked answers a thread whose request is to begin anew with the name: with
-// ESTALE, which no program sees, since the kernel tries once more. A request that
-// was that second try, and means to change the file, has lost its race.
+// sendRoundAgainLocked answers a thread whose request must begin again with the name: with
+// ESTALE, which no program sees, since the kernel tries once more. A request that was that second
+// try, and means to change the file, has lost its race.
 func (fs *fileSystem) sendRoundAgainLocked(n *tree.Entry, thread, flags uint32, before *retry) fuse.Status {
 	delete(fs.retries, thread)
 	if before != nil && before.meantLocked(n) && writes(flags) {
@@ -85,8 +84,8 @@ func (r *retry) meantLocked(n *tree.Entry) bool {
 // name up again.
 const maxRetries = 4096
 
-// tellName returns when the kernel knows what has n's name now: whoever closes
-// a file and then asks for its name finds what he wrote, or what won. Callers
+// tellName returns when the kernel knows which file has n's name now: a program that closes a
+// file and then asks for its name finds the text that it wrote, or the text that won. Callers
 // hold no lock, and no request that changes the directory is theirs.
 func (fs *fileSystem) tellName(ctx context.Context, n *tree.Entry) {
 	fs.mu.RLock()

@@ -9,19 +9,19 @@ import (
 	"mneme/session/conflict"
 )
 
-// returning gives memory back to the system that has passed through: what the heads of a
-// store leave when they have loaded, the lists that make the kernel know many files, and
-// what was fetched ahead for whoever reads a tree. The runtime would keep it for the next
-// such time, for minutes, beside an agent that has other uses for it. That takes a whole
-// garbage collection, 50 ms of one processor in a store of 100,000 memories, so it waits
-// until all is calm.
+// returning gives memory that has passed through back to the system: the garbage that the heads
+// of a store leave when they have loaded, the lists that make the kernel know many files, and the
+// contents that were fetched ahead for a program that reads a tree. The runtime would keep it for
+// the next such time, for minutes, while an agent on the same machine has other uses for it.
+// Giving it back takes a whole garbage collection, 50 ms of one processor in a store of 100,000
+// memories, so it waits until all is calm.
 type returning struct {
 	passed chan struct{} // something has
 	known  int           // files, to the kernel, since something has passed
 	free   func()
 
-	// follower clears memory of versions that were erased. It is told of what the mount meets as it follows its
-	// stores, and of what the mount has missed once that is served.
+	// follower clears memory of versions that were erased. The mount tells it of the commits that
+	// it meets as it follows its stores, and of those that it has missed once it serves them.
 	follower *forget.Follower
 }
 
@@ -58,7 +58,7 @@ func (s *store) missed(ctx context.Context) {
 	s.fs.returning.follower.Missed(ctx, s.memory, s.fs.since)
 }
 
-// memoryPassed says that much has passed through by now.
+// memoryPassed notes that memory has passed through.
 func (r *returning) memoryPassed() {
 	r.follower.Busy()
 	select {

@@ -97,15 +97,14 @@ func (s *store) removeDir(path string) fuse.Status {
 		_ = s.catchUp(s.fs.ctx)
 		return fuse.ENOENT
 	case errors.Is(err, versionlog.ErrOverlap):
-		_ = s.catchUp(s.fs.ctx) // so that whoever is told that the directory is not empty finds what is in it
+		_ = s.catchUp(s.fs.ctx) // so that a program that is told that the directory is not empty finds its entries
 		return fuse.Status(syscall.ENOTEMPTY)
 	}
 	return s.fail("rmdir", path, err)
 }
 
-// removeEmptied takes directories out of the log that were removed here while they hid
-// memories, and hide none any more, unless something has come there. Callers hold no
-// lock and no claim.
+// removeEmptied takes directories out of the log that were removed here while they hid memories,
+// and no longer hide any, unless something has come there. Callers hold no lock and no claim.
 func (s *store) removeEmptied(emptied map[string]uint64) {
 	paths := slices.Sorted(maps.Keys(emptied))
 	for _, path := range slices.Backward(paths) { // what is in one, first

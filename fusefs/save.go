@@ -26,11 +26,11 @@ const (
 	released                 // its last handle is gone
 	lingered                 // it is a temporary file that was left alone
 	ending                   // the mount ends
-	unasked                  // it has grown, and nobody has closed it
+	unasked                  // it has grown, and no program has closed it
 )
 
-// alone reports whether there is nothing to commit when somebody has opened the
-// file to write it again: the close of that will come.
+// alone reports whether there is nothing to commit when a program has opened the file to write it
+// again: the close of that will come.
 func (o occasion) alone() bool { return o == released || o == lingered }
 
 // commitFile makes what was written to a file a version, if it changed
@@ -40,8 +40,8 @@ func (fs *fileSystem) commitFile(n *tree.Entry, st *stage, why occasion) fuse.St
 	return fs.commitUpTo(n, st, why, nil)
 }
 
-// commitUpTo is commitFile for what the stage was at a mark, if that can be told
-// from what was written since; nil is the newest.
+// commitUpTo is commitFile for the stage as it was at a mark, if the later writes can be told
+// apart; nil is the newest.
 func (fs *fileSystem) commitUpTo(n *tree.Entry, st *stage, why occasion, upTo *mark) fuse.Status {
 	defer storeOf(n).dropSettled()
 	t := &stagedText{n: n, st: st, why: why, upTo: upTo}
@@ -49,8 +49,8 @@ func (fs *fileSystem) commitUpTo(n *tree.Entry, st *stage, why occasion, upTo *m
 	return t.answer(storeOf(n).session.Save(fs.ctx, t, &session.SaveOptions{Unasked: why == unasked}))
 }
 
-// stagedText is a stage as the session saves it: see session.Save for what happens to a
-// write, and session.Text for when each of these methods is called.
+// stagedText is a stage as the session saves it: session.Save describes the life of a write, and
+// session.Text says when each of these methods is called.
 type stagedText struct {
 	n      *tree.Entry
 	st     *stage
@@ -66,7 +66,7 @@ func (t *stagedText) Turn() *session.Turn { return &ownInode(t.n).turn }
 // LostReply lies with the stage.
 func (t *stagedText) LostReply() *session.LostReply { return &t.st.lost }
 
-// Path is where the file is by now, or what has taken its place.
+// Path is where the file is now, or the file that has taken its place.
 func (t *stagedText) Path() string {
 	fs := storeOf(t.n).fs
 	fs.mu.RLock()
@@ -75,7 +75,7 @@ func (t *stagedText) Path() string {
 	return path
 }
 
-// Draft takes from the stage what is to be committed, or says why nothing is.
+// Draft takes the next draft from the stage, or says why nothing is committed.
 func (t *stagedText) Draft(decided string) (*session.Draft, error) {
 	fs := storeOf(t.n).fs
 	fs.mu.Lock()
@@ -206,7 +206,7 @@ func (t *stagedText) Rebase(d *session.Draft, theirs *memory.Head, content []byt
 	case n.LatestLocked().IsRemovedLocked() || st.err != 0:
 		return false
 	case path != d.Path:
-		return d.Append // which the next draft puts at the end of what is there
+		return d.Append // which the next draft puts at the end of the current text
 	case d.Append && st.appendOnly:
 		content = slices.Concat(content, st.appended)
 	case d.Append || st.changes != d.Mark:
@@ -281,8 +281,8 @@ func (t *stagedText) committedElsewhereLocked(d *session.Draft, v *versionlog.Ve
 }
 
 // erasedLocked is committedLocked where the version that holds the draft was erased before the
-// mount has heard of it: the text was in the log, and is to be nowhere. What was written since
-// stays, of a file that another session has removed.
+// mount has heard of it: the text was in the log, and must then be nowhere. Bytes that were
+// written since stay, as the text of a file that another session has removed.
 func (t *stagedText) erasedLocked(d *session.Draft, c *versionlog.Commit) {
 	s := storeOf(t.n)
 	s.unspoolStage(t.st)

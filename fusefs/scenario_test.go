@@ -14,12 +14,13 @@ import (
 	"mneme/internal/testing/logfault"
 )
 
-// A scenario is what programs of a mount and another session do to one store, in an order
-// that is given, with what must come of it: a file in testdata/scenarios. It speaks of
-// requests, commits and files only, so that it outlives what is within the file system.
+// A scenario is a file in testdata/scenarios. It lists the steps of programs of a mount and of
+// another session on one store, in a given order, with the outcome that they must have. It speaks
+// of requests, commits and files only, so that it outlives the inside of the file system.
 //
-// A line is one step; what follows a # is a comment. Words are divided by spaces, and are
-// quoted as in Go where they have some. What stands before a colon says when, and who:
+// A line is one step; what follows a # is a comment. Words are divided by spaces, and are quoted
+// as in Go where they have some. The words before a colon say when the step is made, and by which
+// side:
 //
 //	files /a /d/f                  the store has them in the beginning, each with its path as text
 //	cases unheard unmade           all that follows is tried in each case; several lines, each with each
@@ -43,11 +44,11 @@ import (
 //
 //	want /a x                      a program opens and reads it: it has that text
 //	want as log                    when all has been followed, the mount shows what the log has
-//	want waiting                   nothing of what was begun beside has ended
+//	want waiting                   no request that was begun beside has ended
 //
-// A word that names a file begins with a slash. Where a request takes a file, it takes too
-// what lookup has called by a name: the kernel uses the inode that it knows by then, whatever
-// has the file's name since. All steps are in verbs, below.
+// A word that names a file begins with a slash. Where a request takes a file, it also takes an
+// inode that lookup has called by a name: the kernel uses the inode that it knows at that time,
+// whichever file has the name since. All steps are in verbs, below.
 type scenario struct {
 	file  string
 	files []string

@@ -33,7 +33,7 @@ type run struct {
 	mu      sync.Mutex // guards what follows
 	entries map[string]fuse.EntryOut
 	handles map[string]handleInUse
-	pages   map[int][]*act // what is to be done when so many pages have come
+	pages   map[int][]*act // the steps that must be made when so many pages have come
 }
 
 // handleInUse is an open file as the kernel has it.
@@ -52,7 +52,7 @@ var runOptions = map[string]func(*run){
 	"flat":    (*run).flatten,                                             // the store is the whole mount
 	"EBUSY":   func(r *run) { r.options().ConflictErrno = syscall.EBUSY }, // what a program is told whose write has lost
 	"prompt":  func(r *run) { r.takeNotices() },                           // the kernel takes every notice in at once
-	"patient": func(r *run) { r.s.patience = time.Minute },                // it waits for what it is to hear of
+	"patient": func(r *run) { r.s.patience = time.Minute },                // it waits for the notice that it must hear of
 	"knowing": func(r *run) { r.log.SetKnowsTip(true) },                   // the log tells its tip at once
 }
 
@@ -90,8 +90,8 @@ func runScenario(t *testing.T, s *scenario, cases []string) {
 	r.wantCounted()
 }
 
-// do makes a step, or sees to it that it is made when the first of what is left of its
-// time has come.
+// do makes a step, or arranges that it is made when the first event of the rest of its time has
+// come.
 func (r *run) do(st *act, when []string) {
 	if !r.inCase(st) {
 		return

@@ -21,7 +21,7 @@ var verbs map[string]verb
 
 func init() { // not in place: steps lead back to it
 	verbs = map[string]verb{
-		// What happens to the mount and its log.
+		// These steps happen to the mount and its log.
 		"load":    {0, 0, func(r *run, _ *act) error { return r.load() }},
 		"begin":   {0, 0, func(r *run, _ *act) error { return r.s.begin(r.Context()) }}, // it hears of the log what it does at its mount
 		"follow":  {0, 2, (*run).followSteps},                                           // all; "follow 1", so many commits; "follow theirs", up to the first of mine
@@ -33,7 +33,7 @@ func init() { // not in place: steps lead back to it
 		"pushed":  {1, 1, (*run).pushPages},                                   // path: the kernel is given its pages, until go
 		"lose":    {1, 1, (*run).loseBlob},                                    // text: its blob is gone
 
-		// What programs ask of the mount.
+		// Programs ask these of the mount.
 		"mine lookup":    {1, 5, (*run).mineLookup},           // file [as name]
 		"mine lookups":   {1, many, (*run).mineLookups},       // path path: each, however that ends
 		"mine list":      {1, 1, (*run).mineList},             // path
@@ -57,7 +57,7 @@ func init() { // not in place: steps lead back to it
 		"mine forget":    {1, 1, (*run).mineForget}, // name of a lookup
 		"mine end":       {0, 0, func(r *run, _ *act) error { r.commitAll(); return nil }},
 
-		// What the other session does.
+		// The other session does these.
 		"theirs write":  {2, 2, (*run).theirWrite}, // path text
 		"theirs append": {2, 2, (*run).theirAppend},
 		"theirs remove": {1, 1, (*run).theirRemove},

@@ -36,7 +36,7 @@ var editorNames = regexp.MustCompile(`^(?:` +
 	`|.*~` + // vim, emacs, nano: backup
 	`|\.#.*` + // emacs: lock
 	`|#.*#` + // emacs: autosave
-	`|\.~.+` + // LibreOffice: lock; Jupyter: copy of what it saves over
+	`|\.~.+` + // LibreOffice: lock; Jupyter: copy of the file that it saves over
 	`|\..+\.bak_[0-9]{10,}_[0-9a-z]*\.tmp` + // Roo Code: what it saves over
 	`|.+___jb_old___` + // JetBrains: what it saves over
 	`|\.goutputstream-.*` + // GLib
@@ -100,7 +100,7 @@ var atomicNames = regexp.MustCompile(`^(.+)\.([1-9][0-9]{8,9})$`)
 // madeUp reports whether a file that is made in dir, with these flags, has a name
 // that the program made up in order to rename it later.
 //
-// What mkstemp, mktemp and CreateTemp make is open for reading and writing: cp, tar
+// The files that mkstemp, mktemp and CreateTemp make are open for reading and writing: cp, tar
 // and rsync make every file with O_EXCL, but only write it.
 func madeUpLocked(dir *tree.Entry, name string, flags uint32, now time.Time) bool {
 	exclusive := flags&syscall.O_EXCL != 0

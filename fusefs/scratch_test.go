@@ -52,7 +52,7 @@ func TestClassify(t *testing.T) {
 		{plain, "plan.py.isorted", temporary},
 		{plain, ".ansible_tmpx1y2z3w4plan.md", temporary},
 		{delayed, "plan.md", temporary},
-		// What people call their notes.
+		// These are names that people give their notes.
 		{plain, "plan.md", ordinary},
 		{plain, "4913", ordinary},
 		{plain, "template.md", ordinary},
@@ -97,9 +97,8 @@ func TestFromMkstemp(t *testing.T) {
 	}
 }
 
-// TestMadeUp: a name is judged by how the file is made, too. What cp, tar and
-// editors make under names with dates, versions, times and hashes is a memory at
-// once.
+// TestMadeUp: a name is judged by how the file is made, too. A file that cp, tar or an editor
+// makes under a name with a date, version, time or hash is a memory at once.
 func TestMadeUp(t *testing.T) {
 	const (
 		mkstemp = syscall.O_RDWR | syscall.O_CREAT | syscall.O_EXCL
@@ -125,7 +124,7 @@ func TestMadeUp(t *testing.T) {
 		{"plan.go.5577006791947779410", mkstemp, true}, // gofmt
 		{"plan.md.X1yz23", copies, true},
 		{"plan.md.bak", mkstemp, true}, // File.Replace
-		// What people call their notes.
+		// These are names that people give their notes.
 		{"plan.md.1799999999", plain, false}, // a moment ago
 		{"plan.md.20270115", plain, false},   // a date
 		{"plan.md.4294967296", plain, false}, // no hash of 32 bits

@@ -12,16 +12,14 @@ import (
 	"mneme/versionlog"
 )
 
-// A file with a scratch name is not committed by close and fsync, and yet must be
-// there after whatever ends the mount. So its bytes go to a spool on disk, from
-// which the end of the mount, or the next mount after one that was killed, settles
-// them (left.go). close writes them there, which survives the daemon; fsync makes
-// them survive the machine, too.
+// A file with a scratch name is not committed by close and fsync, and yet must survive the end of
+// the mount, however it ends. So its bytes go to a spool on disk, from which the end of the
+// mount, or the next mount after one that was killed, settles them (left.go). close writes them
+// there, which survives the daemon; fsync makes them survive the machine, too.
 //
-// An entry has the key under which its bytes are to be committed, and whatever
-// commits them uses it: a rename, the file's lingering, the next mount. So they are
-// one version though the daemon was killed between the commit and the byte that says
-// that the entry is settled.
+// An entry has the key under which its bytes will be committed, and every operation that commits
+// them uses it: a rename, the file's lingering, the next mount. So they are one version though
+// the daemon was killed between the commit and the byte that says that the entry is settled.
 //
 // An editor's scratch file that has become longer than a memory may be can never be one,
 // and is gone with the mount.
@@ -30,8 +28,8 @@ import (
 // not take memories of more than half as much.
 const minSpoolBytes = 256 << 20
 
-// spooled is what the spool has of a stage. The node's turn guards it as well as fs.mu:
-// who has either may read it.
+// spooled is what the spool has of a stage. The node's turn guards it as well as fs.mu: a holder
+// of either may read it.
 type spooled struct {
 	slot    *spool.Slot
 	key     string // of the commit to come; "": it is under way, or another one
@@ -67,7 +65,7 @@ func toSpoolLocked(n *tree.Entry, st *stage, why occasion) *toSpool {
 	d := &toSpool{n: n, st: st, path: path, spelling: n.SpellingAtLocked(path), changes: st.changes}
 	switch now := st.spooled; {
 	case now == nil && len(st.data) == 0:
-		return nil // as whoever has just made it
+		return nil // as it is right after it was made
 	case now == nil || now.changes != st.changes || now.path != path:
 		d.key, d.data = versionlog.NewKey(), slices.Clone(st.data)
 	case now.synced || why != synced:
@@ -104,7 +102,7 @@ func (fs *fileSystem) spool(d *toSpool, why occasion) fuse.Status {
 			status := s.fail("save", d.path, err)
 			fs.mu.Lock()
 			defer fs.mu.Unlock()
-			now.path = "" // the kernel may take the lost pages for written: the next fsync writes them anew
+			now.path = "" // the kernel may take the lost pages for written: the next fsync writes them again
 			s.publishLocked(d, now)
 			return status
 		}
@@ -118,8 +116,8 @@ func (fs *fileSystem) spool(d *toSpool, why occasion) fuse.Status {
 	return fuse.OK
 }
 
-// publishLocked makes now what the spool has of a stage. What it replaces is settled: all
-// that is older if now is synced, else what is no more durable.
+// publishLocked makes now what the spool has of a stage. The entries that it replaces are
+// settled: all older ones if now is synced, else the previous one if it is no more durable.
 func (s *store) publishLocked(d *toSpool, now *spooled) {
 	if before := now.older; before != nil && !now.synced && !before.synced {
 		now.older = before.older
@@ -162,7 +160,7 @@ func (fs *fileSystem) failLocked(n *tree.Entry, st *stage, errno syscall.Errno) 
 		return
 	}
 	e, err := st.spooled.slot.Read()
-	if err != nil { // the end of the mount finds it, if it can be read by then
+	if err != nil { // the end of the mount finds it, if it can be read at that time
 		fs.log.Error("read what is spooled", "store", storeOf(n).slug(), "path", st.spooled.path, "err", err)
 		return
 	}
@@ -176,7 +174,7 @@ func (fs *fileSystem) failLocked(n *tree.Entry, st *stage, errno syscall.Errno) 
 	}
 }
 
-// unspoolLocked notes that nothing of n's stage is to survive the mount; no n at all has none.
+// unspoolLocked notes that no part of n's stage should survive the mount; no n at all has none.
 func (s *store) unspoolLocked(n *tree.Entry) {
 	if n != nil && stageOf(n) != nil {
 		s.unspoolStage(stageOf(n))
@@ -200,9 +198,9 @@ func (s *store) settleSlot(slot *spool.Slot) {
 	s.settling.Store(true)
 }
 
-// dropSettled takes what is settled out of the spool, and removed directories that hide
-// nothing any more out of the log. A request that settles something ends with it, and a
-// commit of others that does has it done beside. Callers hold no lock and no claim.
+// dropSettled takes settled entries out of the spool, and removed directories that no longer hide
+// anything out of the log. A request that settles something ends with it, and a commit of others
+// that settles something lets it run in the background. Callers hold no lock and no claim.
 func (s *store) dropSettled() {
 	if !s.settling.Load() && !s.tree.HasEmptied() {
 		return

@@ -117,8 +117,8 @@ func TestSettledDoesNotComeBack(t *testing.T) {
 	r.wantText("/5.tmp", "text of /4.tmp")
 }
 
-// TestKilledBeforeItIsSettled kills the daemon when a temporary file that nobody has
-// renamed has been committed, and the spool does not say so yet: there is no second version.
+// TestKilledBeforeItIsSettled kills the daemon when a temporary file that no program has renamed
+// has been committed, and the spool does not say so yet: there is no second version.
 func TestKilledBeforeItIsSettled(t *testing.T) {
 	r := newSpooled(t, "/a")
 	r.readOnce("/a")
@@ -158,7 +158,7 @@ func TestKilledWhileRecovering(t *testing.T) {
 		r.must(err)
 		return nil, killed
 	})
-	r.remove("/x.tmp") // and somebody has removed it since
+	r.remove("/x.tmp") // and another session has removed it since
 	r.recovers("/x~=")
 	ids, err := r.s.kept.IDs()
 	r.must(err)

@@ -10,18 +10,18 @@ import (
 	"mneme/session"
 )
 
-// stage is what is being written to a file: its whole content, private to the
-// mount until it is committed. All handles that write a file share its stage.
-// Its fields are guarded by fileSystem.mu, but lost, which is the session's.
+// stage is what is being written to a file: its whole content, private to the mount until it is
+// committed. All handles that write a file share its stage. Its fields are guarded by
+// fileSystem.mu, except lost, which is the session's.
 //
 // # The life of a write
 //
-// An open for writing gets the file's stage, or makes one on top of the version that is
-// there (beginWriteLocked). A write loads that version's content, says what the write is
-// based on (startLocked) and changes the data. A close of one of the file's descriptors
-// commits it, if no other close is to do that (Flush, committedByAnotherClose): commitFile hands the stage
-// to the session as a stagedText, and session.Save explains how that becomes a version, or
-// loses. The stage ends with its last handle (endWriteLocked).
+// An open for writing gets the file's stage, or makes one on top of the version that is there
+// (beginWriteLocked). A write loads that version's content, notes the base of the write
+// (startLocked) and changes the data. A close of one of the file's descriptors commits it, if no
+// other close must do that (Flush, committedByAnotherClose): commitFile hands the stage to the
+// session as a stagedText, and session.Save explains how that becomes a version, or loses. The
+// stage ends with its last handle (endWriteLocked).
 type stage struct {
 	written
 
@@ -44,8 +44,8 @@ type written struct {
 	appending
 	attempt attempt
 
-	// Of a stage to which nothing was done but to write at the end, appended is
-	// what was written: it is put at the end of whatever the file is by then.
+	// If all writes to the stage were at the end, appended is their bytes: they are put at the
+	// end of the file as it is at that time.
 	appendOnly bool
 	appended   []byte
 
@@ -53,9 +53,9 @@ type written struct {
 	// anything was written.
 	fresh bool
 
-	// overtaken says that another session has replaced base, or that base is
-	// what the session knows and somebody else replaced it long ago. What is
-	// written then is not committed, but kept as a conflict.
+	// overtaken says that another session has replaced base, or that base is the version that the
+	// session knows and another session replaced it long ago. Bytes that are written then are not
+	// committed, but kept as a conflict.
 	overtaken  bool
 	conflict   int    // its number; session.NotKept when it could not be kept, which is tried again; 0 when there is none
 	conflictAt uint64 // what changes was then
@@ -190,8 +190,8 @@ func (fs *fileSystem) endUnloggedLocked(n *tree.Entry, st *stage) {
 	}
 }
 
-// giveUpLocked drops what could not be committed: the file is what it was before.
-// Who wrote it was told at write, fsync or close.
+// giveUpLocked drops what could not be committed: the file is what it was before. The program
+// that wrote it was told at write, fsync or close.
 func (fs *fileSystem) giveUpLocked(n *tree.Entry) {
 	setStageLocked(n, nil)
 	fs.notify.contentLocked(n)
@@ -242,8 +242,8 @@ func (fs *fileSystem) beginAttemptLocked(st *stage, h *handle, atEnd bool) {
 	a.appendOnly, a.appended = st.appendOnly, slices.Clone(st.appended)
 }
 
-// failedLocked notes that a write through h has failed, undoes what h has changed, and
-// returns what is to be kept of that; nil: nothing.
+// failedLocked notes that a write through h has failed, undoes the changes of h, and returns the
+// part of them that must be kept; nil: nothing.
 func (fs *fileSystem) failedLocked(h *handle, errno syscall.Errno) *session.Loss {
 	n, st := h.node, h.stage
 	fs.setFailedLocked(h, errno, h.undone)

@@ -86,7 +86,7 @@ func (s *store) statusText() []byte {
 		{"max-memory-bytes", info.Limits.MaxMemoryBytes}, {"content", info.Limits.Content},
 		{"mounted", s.fs.since.UTC().Format(time.RFC3339)},
 	}
-	if !past { // what was used then, nobody has counted
+	if !past { // the bytes that were used then were not counted
 		lines = append(lines, usageLines(used, quota)...)
 	}
 	var b strings.Builder

@@ -38,7 +38,7 @@ type store struct {
 
 	control virtual.Dir // .mneme
 
-	pinned atomic.Uint64 // the commit as of which packs show the store; 0: nobody has asked for one
+	pinned atomic.Uint64 // the commit as of which packs show the store; 0: no request has asked for one
 
 	commits, conflicts atomic.Uint64 // made through this mount, and what ended them
 	tries, nanoseconds atomic.Uint64 // to commit, and how long they took
@@ -55,8 +55,8 @@ type store struct {
 	beside   func(func())  // has the follower's work done, which it cannot wait for
 }
 
-// usage is how much of its quota a store has used, as of the newest commit that was followed.
-// The follower counts, so that telling of it asks nobody.
+// usage is how much of its quota a store has used, as of the newest commit that was followed. The
+// follower counts, so that reporting it needs no call.
 type usage struct {
 	tip   versionlog.Tip
 	store versionlog.Store // for its quota
@@ -79,8 +79,8 @@ func newStore(fs *fileSystem, ms *memory.Store) *store {
 	return s
 }
 
-// settleBeside has removed directories that hide nothing any more taken out of the log, for
-// the follower, which cannot wait for that.
+// settleBeside lets a background task take removed directories that no longer hide anything out
+// of the log, for the follower, which cannot wait for that.
 func (s *store) settleBeside() {
 	if s.tree.HasEmptied() {
 		s.beside(s.dropSettled)

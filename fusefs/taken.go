@@ -50,7 +50,7 @@ func (fs *fileSystem) keepAll(left []*takenText) {
 // awaitKept returns when what was taken over is kept, or could not be.
 func (fs *fileSystem) awaitKept() { <-fs.allKept }
 
-// keepAgain keeps what could not be kept at once, if it can be by now.
+// keepAgain keeps the texts that could not be kept at once, if they can be kept now.
 func (fs *fileSystem) keepAgain() {
 	fs.awaitKept()
 	fs.mu.RLock()
@@ -71,8 +71,8 @@ func (fs *fileSystem) keepOne(l *takenText) {
 	fs.handing.keptTextLocked(l)
 }
 
-// keepTaken keeps what was written and not committed when the process was killed,
-// unless its bytes are in the history. It reports false if that is to be tried again.
+// keepTaken keeps what was written and not committed when the process was killed, unless its
+// bytes are in the history. It reports false if that must be tried again.
 func (s *store) keepTaken(l *takenText) bool {
 	ctx := context.WithoutCancel(s.fs.ctx) // also when the mount ends
 	if s.kept == nil || l.path == "" {

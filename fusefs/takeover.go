@@ -19,21 +19,21 @@ import (
 	"mneme/versionlog"
 )
 
-// To take a mount over is to mount the stores anew, where the kernel has been told
-// something before. So the tree is made as by any mount, of what the log has; then
-// each node that the kernel knows gets its number back, in this order:
+// Taking a mount over means mounting the stores again, while the kernel still has what the
+// earlier process told it. So the tree is made from the log, as in any mount; then each node that
+// the kernel knows gets its number back, in this order:
 //
-//  1. A directory, or a file that has the version that it had, goes on.
-//  2. Where the log has another version by now, the node stands for the one that its
-//     readers have, and the new one takes its place, as if the change had come while
-//     the mount was served (tree.SupersedeLocked).
-//  3. What has no place any more is there for those who have it open.
+//  1. A directory, or a file that still has the same version, continues.
+//  2. Where the log now has another version, the node stands for the one that its readers have,
+//     and the new one takes its place, as if the change had come while the mount was served
+//     (tree.SupersedeLocked).
+//  3. A file or directory that no longer has a place stays for those programs that have it open.
 //
-// Then the kernel is told of what was committed since it last was. Who was writing
-// what is in no version gets EIO from then on, and the text is kept as a conflict.
+// Then the kernel is told of the commits since it was last told. A program that was writing a
+// text that is in no version gets EIO from then on, and the text is kept as a conflict.
 
-// Journal is where the mount notes what another process needs to go on, if the mount
-// has a keeper.
+// Journal is where the mount notes what another process needs to continue, if the mount has a
+// keeper.
 func (m *Server) Journal() *handover.Journal { return m.journal }
 
 // Device is the connection to the kernel, for the keeper.
@@ -76,9 +76,9 @@ func (fs *fileSystem) noteAnswer() {
 	}
 }
 
-// TakeOver goes on with a mount at dir that another process has served until its
-// end, with the same stores, in the same order, and the same options. device and
-// journal are the mount's from then on. It returns when the mount is served again.
+// TakeOver continues a mount at dir that another process has served until its end, with the same
+// stores, in the same order, and the same options. device and journal are the mount's from then
+// on. It returns when the mount is served again.
 func TakeOver(ctx context.Context, dir string, device int, journal *handover.Journal, stores []*memory.Store, opts *Options) (*Server, error) {
 	o := *opts
 	notes, err := journal.Notes()
@@ -127,16 +127,16 @@ func TakeOver(ctx context.Context, dir string, device int, journal *handover.Jou
 	return m, nil
 }
 
-// Leave ends the service of a mount that has a keeper, for another process to take
-// it over. What was asked until then is answered, if that does not take long.
+// Leave ends the service of a mount that has a keeper, for another process to take it over.
+// Requests that came until then are answered, if that does not take long.
 func (m *Server) Leave() {
 	m.leaving.Store(true)
 	m.server.Leave()
 	endsWithin(leavePatience, m.server.AwaitAnswers)
 }
 
-// leavePatience is how long who waits for an answer waits for this process; then the
-// next one answers.
+// leavePatience is how long a requester waits for an answer of this process; then the next one
+// answers.
 const leavePatience = time.Second
 
 // missed returns the commits, by store, that the kernel may not have been told of.

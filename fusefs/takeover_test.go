@@ -115,7 +115,7 @@ func TestOwnCommitIsKnown(t *testing.T) {
 	}
 	write("/f", "mine", versionlog.ExpectAny())
 	r.write("/g", "theirs")
-	write("/g", "theirs and mine", versionlog.ExpectAny()) // as an append does, to what was not read
+	write("/g", "theirs and mine", versionlog.ExpectAny()) // as an append does, to a text that was not read
 	next, _ := r.takeOver(journal)
 	if status := next.save("/f", "mine again", syscall.O_TRUNC); !status.Ok() {
 		t.Errorf("a write on top of the session's own: %v", status)

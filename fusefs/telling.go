@@ -23,7 +23,7 @@ func (t telling) NameLocked(dir *tree.Entry, name string, n *tree.Entry) {
 // ListingLocked says that a name of a directory is spelled otherwise in its listing.
 func (t telling) ListingLocked(dir *tree.Entry) {
 	cacheOf(dir).Respelled = true
-	if t.s.fs.noOpen && lookupsOf(dir) > 0 { // where the kernel opens directories by itself
+	if t.s.fs.noOpen && lookupsOf(dir) > 0 { // where the kernel opens directories without asking
 		t.s.fs.notify.Content(dir.ID())
 	}
 }
@@ -46,9 +46,8 @@ func (t telling) RenamedLocked(n *tree.Entry, parent string) {
 	}
 }
 
-// SupersedingLocked asks, before head takes n's place or, if nobody uses n, becomes its head,
-// whether anybody uses it. length is how long programs took the file to be; below 0: none
-// has looked.
+// SupersedingLocked asks, before head takes n's place or, if n is not in use, becomes its head,
+// whether n is in use. length is how long programs took the file to be; below 0: none has looked.
 func (t telling) SupersedingLocked(n *tree.Entry, head *memory.Head) (used bool, length int64) {
 	t.s.keepScratchLocked(n, head)
 	length = -1
@@ -84,12 +83,12 @@ func (t telling) PlacedLocked(n *tree.Entry) {
 // ChangedLocked says that something else about n has changed.
 func (t telling) ChangedLocked(n *tree.Entry) { markLocked(n) }
 
-// usedLocked reports whether anybody may know n by its inode.
+// usedLocked reports whether the kernel or a program may know n by its inode.
 func usedLocked(n *tree.Entry) bool {
 	return lookupsOf(n) > 0 || opensOf(n) > 0 || stageOf(n) != nil || inodeOf(n).cache.Pushing()
 }
 
-// keepScratchLocked drops a scratch file that nobody has open, and keeps its text as a
+// keepScratchLocked drops a scratch file that no program has open, and keeps its text as a
 // conflict: another session has put v in its place.
 func (s *store) keepScratchLocked(n *tree.Entry, v *memory.Head) {
 	st := stageOf(n)

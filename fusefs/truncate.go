@@ -56,8 +56,8 @@ func (fs *fileSystem) truncate(c *call, n *tree.Entry, in *fuse.SetAttrIn, size 
 	return status
 }
 
-// truncateHandle is truncate through a handle of n. To empty the file begins anew, whatever
-// has failed before.
+// truncateHandle is truncate through a handle of n. A handle that empties the file starts again,
+// whatever has failed before.
 func (fs *fileSystem) truncateHandle(c *call, h *handle, thread uint32, size int) fuse.Status {
 	fs.mu.Lock()
 	if size == 0 {
@@ -92,8 +92,8 @@ func (fs *fileSystem) resizeFailed(h *handle, errno syscall.Errno) {
 	}
 }
 
-// truncateNow sets n's size and commits it. When that fails, other writers of
-// the file go on with what they had.
+// truncateNow sets n's size and commits it. When that fails, other writers of the file continue
+// with the text that they had.
 func (fs *fileSystem) truncateNow(c *call, n *tree.Entry, st *stage, size int) fuse.Status {
 	fs.mu.Lock()
 	more := int64(len(st.data) + len(st.appended)) // for the copy
@@ -147,8 +147,8 @@ func (st *stage) copiedLocked() written {
 	return c
 }
 
-// setSize sets the size of what is being written to n, through h if not nil, for a
-// request that is still to be answered then; a nil call is one that is not asked.
+// setSize sets the size of the text that is being written to n, through h if not nil, for a
+// request that must still be answered then; a nil call is one that is not asked.
 func (fs *fileSystem) setSize(c *call, h *handle, n *tree.Entry, st *stage, size int) (status fuse.Status) {
 	ctx := fs.ctx
 	if c != nil {

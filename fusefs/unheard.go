@@ -45,7 +45,7 @@ func (fs *fileSystem) endWriter(n *tree.Entry, st *stage, endLocked func(*tree.E
 	}
 }
 
-// endedWriter is endWriter, unless something is to be committed first: then it returns false.
+// endedWriter is endWriter, unless something must be committed first: then it returns false.
 func (fs *fileSystem) endedWriter(n *tree.Entry, st *stage, endLocked func(*tree.Entry, *stage)) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -65,8 +65,8 @@ func (fs *fileSystem) commitUnheard(n *tree.Entry, st *stage, why occasion) {
 	}
 }
 
-// keepUnheard keeps what could not be committed of a stage as a conflict, unless it is
-// kept already: nobody hears of the error.
+// keepUnheard keeps the uncommitted bytes of a stage as a conflict, unless they are kept already:
+// no program hears of the error.
 func (fs *fileSystem) keepUnheard(n *tree.Entry, st *stage, status fuse.Status) {
 	fs.mu.Lock()
 	l := lossLocked(n, st, syscall.Errno(status))

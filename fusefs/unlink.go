@@ -20,7 +20,7 @@ func (fs *fileSystem) Unlink(cancel <-chan struct{}, header *fuse.InHeader, name
 	return fs.removeBeside(cancel, header, name, fs.unlink)
 }
 
-// removeBeside has remove take a name out of a directory, beside the requester.
+// removeBeside makes remove take a name out of a directory, next to the requester.
 func (fs *fileSystem) removeBeside(cancel <-chan struct{}, header *fuse.InHeader, name string,
 	remove func(ctx context.Context, dirID uint64, name, canonical string) fuse.Status,
 ) fuse.Status {
@@ -91,11 +91,10 @@ func (fs *fileSystem) unlinkedLocked(n *tree.Entry) {
 	storeOf(n).tree.RemovedLocked(n)
 }
 
-// remove takes n out of the tree, and deletes what it is in the log, if anything,
-// at the path where the caller has seen that. That somebody else rewrote what the
-// session knows is a conflict; what somebody else has removed or renamed is not
-// there. Where n is only hidden, neither is an error: the tree will show it.
-// The caller has claimed both.
+// remove takes n out of the tree, and deletes its memory in the log, if it has one, at the path
+// where the caller has seen it. If another session rewrote the version that this session knows,
+// that is a conflict; a memory that another session has removed or renamed is not there. Where n
+// is only hidden, neither is an error: the tree will show it. The caller has claimed both.
 func (s *store) remove(n *tree.Entry, path string) error {
 	n, path, head, expect := s.removal(n, path)
 	if path == "" {
@@ -135,10 +134,10 @@ func (s *store) remove(n *tree.Entry, path string) error {
 	return syscall.ENOENT
 }
 
-// removal says what has to be removed from the log for n, or what has taken its
-// place by now, to go, under which expectation. Of a file that is not in the log
-// there is nothing, and it goes at once; nor is there of one that is gone, or
-// that the log has at another path than at by now.
+// removal says what must be removed from the log so that n, or the file that has now taken its
+// place, goes, and under which expectation. Nothing is removed from the log for a file that is
+// not in it: that file goes at once. Nothing is removed for a file that is gone either, or for
+// one that the log now has at another path than at.
 func (s *store) removal(n *tree.Entry, at string) (now *tree.Entry, path string, head *memory.Head, expect versionlog.Expectation) {
 	s.fs.mu.Lock()
 	defer s.fs.mu.Unlock()

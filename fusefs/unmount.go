@@ -10,8 +10,8 @@ import (
 	"mneme/internal/fusedev"
 )
 
-// How long the parts of an unmount may take, five seconds in all. What is kept as
-// conflicts in the end may take longer where the parts before it have been quick.
+// These constants bound the time that the parts of an unmount may take, five seconds in all. The
+// conflicts that are kept at the end may take longer where the parts before them have been quick.
 const (
 	commitPatience = 3 * time.Second // until what is not committed is kept as a conflict
 	forgetPatience = time.Second / 2
@@ -19,26 +19,25 @@ const (
 	fullPatience   = 4 * time.Second // from the beginning; `mneme unmount` waits a little longer
 )
 
-// unmount ends a mount, which other mount namespaces may have copies of. They keep
-// it alive in the kernel for as long as they like; the order of the steps sees to it
-// that they have nothing of it:
+// unmount ends a mount, of which other mount namespaces may have copies. They keep it alive in
+// the kernel for as long as they like; the order of the steps ensures that they cannot use it:
 //
-//  1. What was written is committed, while programs go on.
-//  2. The device refuses every request. What write(2) acknowledged before that is
-//     in the stages.
-//  3. The kernel forgets all attributes and pages. Before it drops a page that a
-//     mapping has changed, it writes that back, which is still served. Without its
-//     attributes it lets nobody open, list or stat anything, whatever names it has.
-//  4. What the stages have got since the first step is committed.
+//  1. Written bytes are committed, while programs continue.
+//  2. The device refuses every request. Bytes that write(2) acknowledged before that are in the
+//     stages.
+//  3. The kernel forgets all attributes and pages. Before it drops a page that a mapping has
+//     changed, it writes that back, which is still served. Without its attributes it lets no
+//     process open, list or stat anything, whatever names it has.
+//  4. Bytes that the stages have got since the first step are committed.
 //  5. The mount leaves the directory tree, scratch files are kept as conflicts, and
 //     the device is closed.
 //
-// To abort the connection first would be simpler, and leave to whoever has a file
-// open or mapped what the kernel has in its page cache, and in a mount without opens every
-// such file to everybody.
+// Aborting the connection first would be simpler. But a process that has a file open or mapped
+// would keep what the kernel has in its page cache; and in a mount without opens, every process
+// would keep every such file.
 func (m *Server) unmount() error {
 	select {
-	case <-m.done: // somebody else unmounted it
+	case <-m.done: // another process unmounted it
 		return nil
 	default:
 	}
@@ -65,8 +64,7 @@ func (m *Server) unmount() error {
 	return err
 }
 
-// endsWithin runs do, and reports whether it has ended after a time. If it has not,
-// it goes on.
+// endsWithin runs do, and reports whether it has ended after a time. If it has not, it continues.
 func endsWithin(patience time.Duration, do func()) bool {
 	done := make(chan struct{})
 	go func() {
@@ -81,8 +79,8 @@ func endsWithin(patience time.Duration, do func()) bool {
 	}
 }
 
-// forgetAll makes the kernel forget what it knows of the mount's files, but for
-// their names. It does nothing where the kernel has no copy of the mount left.
+// forgetAll makes the kernel forget what it knows of the mount's files, except their names. It
+// does nothing where the kernel has no copy of the mount left.
 func (m *Server) forgetAll() {
 	all := func() {
 		if m.server.NotifyAtOnce(fusedev.InodeNotice(fuse.FUSE_ROOT_ID, 0, 0))[0] == fuse.ENOENT {
@@ -94,7 +92,7 @@ func (m *Server) forgetAll() {
 		}
 		m.server.NotifyAtOnce(notices...)
 	}
-	if !endsWithin(forgetPatience, all) { // who holds a page is waited for
+	if !endsWithin(forgetPatience, all) { // a process that holds a page is waited for
 		m.fs.log.Warn("the kernel has not forgotten all pages", "dir", m.dir)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"mneme/versionlog"
 )
 
-// recount returns the tip of a log in which c has erased versions, whose sizes nobody knows any
-// more; nil: of other commits, and where the log cannot be asked, so that bytes of what was
-// erased count until the next time.
+// recount returns the tip of a log in which c has erased versions, whose sizes are no longer
+// known. It returns nil for other commits, and if the log cannot be asked: the erased bytes then
+// count until the next time.
 func (s *store) recount(ctx context.Context, c *versionlog.Commit) *versionlog.Tip {
 	if !c.Erases() {
 		return nil

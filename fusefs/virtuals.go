@@ -2,9 +2,8 @@ package fusefs
 
 import "mneme/fusefs/virtual"
 
-// virtuals is what the kernel has of what is below .mneme in the stores. But for
-// inherited it is guarded by fileSystem.mu, which is not held while something is looked
-// up or read there.
+// virtuals is what the kernel has of the files below .mneme in the stores. Except inherited, it
+// is guarded by fileSystem.mu, which is not held while something is looked up or read there.
 type virtuals struct {
 	inodes  map[uint64]*virtualInode
 	places  map[virtualPlace]*virtualInode
@@ -25,7 +24,7 @@ func newVirtuals() virtuals {
 // virtualPlace is a place in a store, of which that is the id.
 type virtualPlace struct{ store, path string }
 
-// virtualInode is a file or directory that the kernel knows, or somebody has open.
+// virtualInode is a file or directory that the kernel knows, or a program has open.
 type virtualInode struct {
 	id      uint64
 	at      virtualPlace
@@ -71,8 +70,8 @@ func (t *virtuals) enterLocked(store string, n virtual.Node, id uint64) *virtual
 	return v
 }
 
-// collectLocked drops v when neither the kernel nor a handle has it any more, and
-// reports whether it did.
+// collectLocked drops v when neither the kernel nor a handle has it any longer, and reports
+// whether it did.
 func (t *virtuals) collectLocked(v *virtualInode) bool {
 	if v.lookups > 0 || v.opens > 0 {
 		return false

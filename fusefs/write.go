@@ -70,8 +70,8 @@ func (fs *fileSystem) write(cancel <-chan struct{}, in *fuse.WriteIn, data [][]b
 	return size, status
 }
 
-// willBeLostLocked reports whether what is written to a stage will not be committed, so that
-// who writes is to hear of it at once.
+// willBeLostLocked reports whether the bytes written to a stage will not be committed, so that
+// the program that writes must hear of it at once.
 func (fs *fileSystem) willBeLostLocked(n *tree.Entry, st *stage) bool {
 	return st.overtaken && !fs.opts.Merge && !n.LatestLocked().IsRemovedLocked()
 }
@@ -139,8 +139,9 @@ func (fs *fileSystem) writeLoadedLocked(h *handle, in *fuse.WriteIn, data [][]by
 	return uint32(size), fuse.OK
 }
 
-// writeFailedLocked is failedLocked for a write that ended with a status. An interrupted one
-// was not made. One of a mapping, for which the kernel guesses the handle, is nobody's.
+// writeFailedLocked is failedLocked for a write that ended with a status. An interrupted one was
+// not made. The kernel guesses the handle of a write from a mapping, so that write belongs to no
+// handle.
 func (fs *fileSystem) writeFailedLocked(h *handle, in *fuse.WriteIn, status fuse.Status) *session.Loss {
 	if status == fuse.EINTR || h.unlessMapped(in) == nil || h.isGivenUp(appends(in)) {
 		return nil

@@ -85,9 +85,9 @@ func fill(dest []byte, value string) (uint32, fuse.Status) {
 	return uint32(copy(dest, value)), fuse.OK
 }
 
-// SetXAttr implements fuse.RawFileSystem. Who copies a file with its attributes
-// has listed those of mneme, and sets them at the copy, which has its own: that
-// succeeds, and changes nothing.
+// SetXAttr implements fuse.RawFileSystem. A program that copies a file with its attributes has
+// listed those of mneme, and sets them at the copy, which has its own: that succeeds, and changes
+// nothing.
 func (fs *fileSystem) SetXAttr(_ <-chan struct{}, in *fuse.SetXAttrIn, attr string, _ []byte) fuse.Status {
 	return fs.changeXAttr(in.NodeId, attr)
 }

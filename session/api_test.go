@@ -14,7 +14,7 @@ import (
 	"mneme/versionlog"
 )
 
-// direct makes a rig whose session nobody follows, as that of a program.
+// direct makes a rig whose session has no follower, as that of a program.
 func direct(t *testing.T, opts *Options, files ...string) *rig {
 	r := newRig(t, opts, files...)
 	o := r.s.opts
@@ -109,8 +109,8 @@ func TestWriteStrict(t *testing.T) {
 	r.wantText("/f", "mine")
 }
 
-// TestWriteExpects: the caller's own condition stands instead of what the session knows, and
-// what fails under it is not kept.
+// TestWriteExpects: the caller's own condition replaces what the session knows, and bytes that
+// fail under it are not kept.
 func TestWriteExpects(t *testing.T) {
 	r := direct(t, keeping(t), "/f")
 	first := r.mustRead("/f", "/f")
@@ -269,8 +269,8 @@ func TestAppend(t *testing.T) {
 	r.wantSettled()
 }
 
-// TestRename: what a session knows moves along; what it has moved unread it does not make
-// anew.
+// TestRename: the session's knowledge moves along; the session does not make again a memory that
+// it has moved unread.
 func TestRename(t *testing.T) {
 	r := direct(t, keeping(t), "/d/f", "/d/g")
 	r.mustRead("/d/f", "/d/f")

@@ -8,9 +8,9 @@ import (
 	"mneme/versionlog"
 )
 
-// Batch makes all changes in one commit, or none, under the expectations that they carry,
-// and returns it. The session knows afterwards what it has made. What fails is not kept.
-// Errors are those of memory.Store.Batch. Of opts, Expect is not used.
+// Batch makes all changes in one commit, or none, under the expectations that they carry, and
+// returns it. The session knows afterwards what it has made. A batch that fails is not kept.
+// Errors are those of memory.Store.Batch. opts.Expect is not used.
 func (s *Session) Batch(ctx context.Context, changes []memory.Change, opts *WriteOptions) (*versionlog.Commit, error) {
 	bytes := 0
 	for _, c := range changes {

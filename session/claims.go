@@ -18,13 +18,13 @@ func (c Claim) Covers(path string) bool {
 	return path == c.Path || c.Below && isBelow(path, strings.TrimSuffix(c.Path, "/"))
 }
 
-// Claims exclude what must not overlap: two commits of one file, a rename and a commit
-// of what it moves, the making of a name in a directory that moves. Operations on
+// Claims exclude operations that must not overlap: two commits of one file, a rename and a commit
+// of a file that it moves, the making of a name in a directory that moves. Operations on
 // different paths do not wait for each other.
 //
-// An operation takes all its claims at once, so that none holds one and waits for
-// another. Claims that overlap are granted in the order of their asking, so that the
-// rename of a directory is not overtaken for ever by commits below it.
+// An operation takes all its claims at once, so that none holds one and waits for another. Claims
+// that overlap are granted in the order of their asking, so that the rename of a directory does
+// not starve while commits below it continue.
 //
 // The zero value is ready for use. Claims are held during I/O; they are taken before
 // any Turn, and before the locks of a face.
@@ -40,12 +40,12 @@ type claimant struct {
 	granted chan struct{} // closed when the claims are held
 }
 
-// Take returns when the claims that want names are the caller's. Paths move while an
-// operation waits, so Take calls want again then; if want names other claims by now,
-// Take gives back what it has and takes those. want must not block, but may take the
-// lock of a face. The caller calls release once.
+// Take returns when the claims that want names are the caller's. Paths move while an operation
+// waits, so Take calls want again then; if want then names other claims, Take gives back those
+// that it has and takes the new ones. want must not block, but may take the lock of a face. The
+// caller calls release once.
 //
-// The error is that of ctx, which ends the waiting: what is free is granted
+// The error is that of ctx, which ends the waiting: claims that are free are granted
 // nevertheless.
 func (c *Claims) Take(ctx context.Context, want func() []Claim) (release func(), err error) {
 	g, err := c.grant(ctx, want)
@@ -78,7 +78,7 @@ func (c *Claims) grant(ctx context.Context, want func() []Claim) (grant, error) 
 	}
 }
 
-// Idle reports whether nobody has or waits for a claim. For tests.
+// Idle reports whether no caller has or waits for a claim. For tests.
 func (c *Claims) Idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +99,7 @@ func (c *Claims) take(ctx context.Context, claims []Claim) error {
 	}
 }
 
-// ask returns nil if the claims are granted at once, or who waits for them.
+// ask returns nil if the claims are granted at once, or the waiter for them.
 func (c *Claims) ask(claims []Claim) *claimant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,8 +133,8 @@ func (c *Claims) release(claims []Claim) {
 	c.grantLocked()
 }
 
-// grantLocked grants the claims of those that wait, where they overlap neither what is
-// held nor what somebody has asked for before.
+// grantLocked grants the claims of those that wait, where they overlap neither claims that are
+// held nor earlier requests.
 func (c *Claims) grantLocked() {
 	var earlier claimSet
 	c.queue = slices.DeleteFunc(c.queue, func(w *claimant) bool {

@@ -247,8 +247,8 @@ func TestClaimsFollowWhatMoves(t *testing.T) {
 	}
 }
 
-// TestClaimsCancel ends the context of a rename that waits. What waited for the rename
-// alone goes on.
+// TestClaimsCancel ends the context of a rename that waits. A claim that waited for the rename
+// alone continues.
 func TestClaimsCancel(t *testing.T) {
 	var c Claims
 	release, err := c.Take(t.Context(), fixed(Claim{Path: "/a/f"}))
@@ -352,7 +352,7 @@ func TestTurn(t *testing.T) {
 	release()
 }
 
-// TestClaimsAllocateNothing takes claims and a turn for which nobody waits.
+// TestClaimsAllocateNothing takes claims and a turn for which no other caller waits.
 func TestClaimsAllocateNothing(t *testing.T) {
 	var c Claims
 	c.ask([]Claim{{Path: "/dir", Below: true}, {Path: "/dir/other"}})

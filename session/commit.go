@@ -42,9 +42,9 @@ func (s *Session) Commit(ctx context.Context, p Proposal, brought func(*versionl
 	return err
 }
 
-// Freed notes what a commit of this session has removed or moved away: the session knows
-// that there is nothing, whatever was there, and does not know what another session makes
-// there now. What has moved is known at its new path. The face calls it with its lock
+// Freed notes the paths that a commit of this session has removed or moved away: the session
+// knows that there is nothing, whatever was there, and does not know what another session makes
+// there now. A memory that has moved is known at its new path. The face calls it with its lock
 // held.
 func (s *Session) Freed(c *versionlog.Commit) {
 	for i := range c.Versions {
@@ -138,9 +138,9 @@ func (s *Session) commitDraft(ctx context.Context, d *Draft, warned *warnings) (
 // satisfied returns the version that holds a draft for which there was nothing to do,
 // because another session wrote the very same bytes.
 //
-// For an append that is a conflict: two sessions that add the same line want two. It is
-// one, too, where other bytes are there by now, unless the commit has done something
-// else: then the draft has been the newest version for a moment.
+// For an append that is a conflict: two sessions that add the same line want two. It is one, too,
+// where other bytes are there now, unless the commit has done something else: then the draft has
+// been the newest version for a moment.
 func (s *Session) satisfied(ctx context.Context, d *Draft, c *versionlog.Commit) (*versionlog.Version, error) {
 	head, err := s.headVersion(ctx, d.Path)
 	if err != nil {

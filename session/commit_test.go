@@ -170,8 +170,8 @@ func TestGivenUpIsMet(t *testing.T) {
 	r.wantSettled()
 }
 
-// TestFinal: a commit that ends with a final error, or before the log was asked, is not in
-// the log: nothing is to be settled.
+// TestFinal: a commit that ends with a final error, or before the log was asked, is not in the
+// log: there is nothing to settle.
 func TestFinal(t *testing.T) {
 	r := newRig(t, nil)
 	st := r.open("/f", false)

@@ -16,10 +16,9 @@ import (
 // lines. It is a versionlog.ErrConflict, under errors.Is.
 var ErrSameLines = fmt.Errorf("both changed the same lines: %w", versionlog.ErrConflict)
 
-// Conflicts are what is kept of the store's lost writes, of all sessions. A conflict is
-// settled when its session writes to its path again, since the session has then decided
-// what the memory is to be, or when somebody dismisses it. It stays on disk until it
-// expires.
+// Conflicts are what is kept of the store's lost writes, of all sessions. A conflict is settled
+// when its session writes to its path again, since the session has then decided on the content of
+// the memory, or when it is dismissed. It stays on disk until it expires.
 //
 // Its methods may be called only where Options.Conflicts says where they are kept.
 type Conflicts struct {
@@ -72,7 +71,7 @@ func (c *Conflicts) Get(id int) (about conflict.About, texts conflict.Texts, err
 	return about, texts, nil
 }
 
-// Take is what the memory of a conflict is to be.
+// Take says which text becomes the memory of a conflict.
 type Take int
 
 const (
@@ -155,8 +154,8 @@ func (c *Conflicts) write(ctx context.Context, about conflict.About, texts confl
 	return c.s.Write(ctx, about.Path, data, opts)
 }
 
-// Keep keeps a conflict, of whatever session, and returns it. What its session has kept for
-// longest makes room for it, which the journal says in one line.
+// Keep keeps a conflict, of whatever session, and returns it. The session's oldest conflict makes
+// room for it, which the journal says in one line.
 func (c *Conflicts) Keep(ctx context.Context, about conflict.About, texts conflict.Texts) (id int, err error) {
 	return c.s.keepConflict(ctx, about, texts)
 }

@@ -8,25 +8,25 @@ import (
 	"mneme/versionlog"
 )
 
-// Text is what is to become the next version of a path: what is staged for a file of a
-// mount, a file renamed over a memory, the bytes of a call. The session asks for it anew
-// whenever it starts over.
+// Text is a text that will become the next version of a path: the stage of a file of a mount, a
+// file renamed over a memory, the bytes of a call. The session asks for it again whenever it
+// starts over.
 //
 // Its methods are called without locks and, for one Text, one after another (Turn). Two may
 // be called at any time: Path, and LostReply, which must not take a lock.
 type Text interface {
-	// Turn is shared by the texts whose saves are to follow one another.
+	// Turn is shared by the texts whose saves must follow one another.
 	Turn() *Turn
-	// LostReply is the text's; nil if nobody will save the text again.
+	// LostReply is the text's; nil if no call will save the text again.
 	LostReply() *LostReply
-	// Path is where the text is to go now; "" if it has no place in the store.
+	// Path is where the text must go now; "" if it has no place in the store.
 	Path() string
-	// Draft returns what is to be committed now. Nil: nothing is, and err says why, or nil.
-	// decided is a path of which the log has just said what is there, and of which the
-	// face has been told by Met or Rebase: it need not be asked again.
+	// Draft returns the draft to commit now. Nil: there is none, and err says why, or is nil.
+	// decided is a path of which the log has just said what is there, and of which the face has
+	// been told by Met or Rebase: it need not be asked again.
 	Draft(decided string) (*Draft, error)
-	// Met tells what the log has at the draft's path instead of what the draft was to
-	// replace; nil: no memory.
+	// Met tells which memory the log has at the draft's path, instead of the one that the draft
+	// was meant to replace; nil: no memory.
 	Met(d *Draft, theirs *versionlog.Version)
 	// Rebase puts the text on theirs. content is what it is then: for an append what
 	// theirs holds, to which the text adds itself, else theirs and the draft merged. Rebase
@@ -37,15 +37,15 @@ type Text interface {
 	// The face brings v into what it shows and, with its lock held, calls Holds, and Freed
 	// if the commit has removed something.
 	Committed(d *Draft, v *versionlog.Version, c *versionlog.Commit)
-	// Lost tells that the draft has lost, and the whole text with it, and returns what is to
-	// be kept of it: the text as it is by now. Without a draft (Lose) the text says itself
-	// what is there instead. With its lock held the face calls Loses.
+	// Lost tells that the draft has lost, and the whole text with it, and returns the part of it
+	// that must be kept: the text as it is now. Without a draft (Lose) the text says itself what
+	// is there instead. With its lock held the face calls Loses.
 	Lost(d *Draft) Loss
 	// Kept tells that a loss is kept, as l.Conflict, and that the text is based on l.Base
 	// from now on.
 	Kept(l Loss)
-	// Beside runs the commit of a draft, and returns its error. A face that keeps something
-	// beside a version, counts commits, or shows what one was refused for, does it there.
+	// Beside runs the commit of a draft, and returns its error. A face that keeps something next
+	// to a version, counts commits, or shows why one was refused, does it there.
 	Beside(d *Draft, commit func() error) error
 }
 
@@ -58,7 +58,7 @@ type LostReply struct{ draft *Draft }
 type Draft struct {
 	Path     string
 	Spelling string     // a form of the path that comes to be, see memory.Change
-	Data     []byte     // what the memory is to hold
+	Data     []byte     // the content that the memory will have
 	Digest   cas.Digest // of Data; zero: not known
 
 	Base      *memory.Head           // what it replaces; nil: no memory
@@ -73,7 +73,7 @@ type Draft struct {
 	Used bool            // Key may have been proposed before, by an earlier process say
 	Also []memory.Change // in the same commit
 
-	Options memory.CommitOptions // of the commit, but for Key and Fresh; a merge has a Message of its own
+	Options memory.CommitOptions // of the commit, except Key and Fresh; a merge has a Message of its own
 
 	Judge []Change // by which it is judged: those of Knowledge.ToJudge, none if Base was read through the handle that writes, unless Mapped
 
@@ -98,7 +98,7 @@ type Draft struct {
 	resumed bool // it was proposed before, and is not known to have failed
 }
 
-// Merged reports whether it is theirs and the text's own merged by lines, which nobody
+// Merged reports whether the draft is theirs and the text's own merged by lines, which no session
 // has read.
 func (d *Draft) Merged() bool { return d.message != "" }
 
@@ -114,8 +114,8 @@ func (d *Draft) expect() versionlog.Expectation {
 
 // SaveOptions go with a Save; nil and the zero value are the default.
 type SaveOptions struct {
-	// Unasked says that nobody has asked for it and nobody will hear of it: what cannot be
-	// committed stays as it is, and the error is ErrUncommitted or that of the commit.
+	// Unasked says that no caller has asked for it and none will hear of it: bytes that cannot be
+	// committed stay as they are, and the error is ErrUncommitted or that of the commit.
 	Unasked bool
 	// Claimed says that the caller has claimed the path.
 	Claimed bool

@@ -52,8 +52,8 @@ func TestEdit(t *testing.T) {
 	r.wantKept("ONE\n")
 }
 
-// TestEditSeen: an edit is told what the session knew when it began. What is made of another
-// session's version the session does not know, until it reads it.
+// TestEditSeen: an edit is told what the session knew when it began. The session does not know a
+// version that is made from another session's, until it reads it.
 func TestEditSeen(t *testing.T) {
 	r := direct(t, keeping(t), "/f")
 	known := r.mustRead("/f", "/f")
@@ -91,7 +91,7 @@ func TestEditTwice(t *testing.T) {
 	r.wantText("/f", "/f+1+1")
 }
 
-// TestRefuse: a text that a face made of what was seen is kept, once, and the path stays
+// TestRefuse: a text that a face made from an earlier read is kept, once, and the path stays
 // refused until it is read.
 func TestRefuse(t *testing.T) {
 	o := keeping(t)

@@ -140,9 +140,9 @@ func (f *interleaving) check() {
 	}
 }
 
-// TestInterleavings: whenever another session commits, whenever the follower hears of what,
-// and whatever becomes of replies, what was acknowledged is in the history, and once; what
-// was refused is kept; the session never is in conflict with itself; and nothing is left in
+// TestInterleavings: whenever another session commits, whichever commits the follower hears of
+// and when, and whatever becomes of replies: an acknowledged write is in the history, and once; a
+// refused one is kept; the session never is in conflict with itself; and nothing is left in
 // doubt.
 func TestInterleavings(t *testing.T) {
 	length := 3

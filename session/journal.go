@@ -15,9 +15,9 @@ import (
 // error that follows another of the same path takes its place, and says how many
 // there were; a write to the path that succeeds takes the error away.
 //
-// When there are too many, the oldest of those go first that say nothing of a
-// conflict: byte code that a program tries to keep beside its sources must not
-// push out where somebody's text is.
+// When there are too many, the oldest errors that say nothing of a conflict go first: byte code
+// that a program tries to keep next to its sources must not push out the place where a user's
+// text is.
 //
 // Agents are told to heed what it says, and other sessions choose the names in it.
 // So the place of an error stands in double quotes, and an entry is one line of
@@ -60,8 +60,8 @@ func (j *Journal) AddKind(kind, path, text string) {
 	j.put(JournalEntry{Path: kind, Text: quote.Place(text, path)})
 }
 
-// secondTry is how soon a face repeats by itself what has failed, as the kernel does
-// with some requests. It is the same error then.
+// secondTry is how soon a face automatically repeats a request that has failed, as the kernel
+// does with some requests. It is the same error then.
 const secondTry = 100 * time.Millisecond
 
 func (j *Journal) put(e JournalEntry) {

@@ -7,14 +7,13 @@ import (
 	"mneme/memory"
 )
 
-// TakenBack returns the newest of the changes that yours, written over head, takes
-// back; nil when there is none. content reads a version of at most
-// memory.MostCompared bytes, or reports false. What cannot be read is not judged: a
-// version that is damaged must not make its file read-only.
+// TakenBack returns the newest of the changes that yours, written over head, takes back; nil when
+// there is none. content reads a version of at most memory.MostCompared bytes, or reports false.
+// A version that cannot be read is not judged: damage must not make its file read-only.
 //
-// An empty text takes back every change that head shows: what is then appended to it is not
-// judged, and may be the text before the change. Where there is no head, since the session has
-// removed it, the text is judged as if it were written over the newest change.
+// An empty text takes back every change that head shows: bytes that are then appended to it are
+// not judged, and may be the text before the change. Where there is no head, since the session
+// has removed it, the text is judged as if it were written over the newest change.
 func TakenBack(changes []Change, head *memory.Head, yours []byte, content func(*memory.Head) ([]byte, bool)) *Change {
 	if len(changes) == 0 {
 		return nil

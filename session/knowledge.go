@@ -17,15 +17,15 @@ import (
 type Knowledge struct {
 	head    *memory.Head // nil, if known: that there is no memory
 	known   bool
-	refused bool     // a write was refused, and nobody has read the file since
-	meant   bool     // somebody has, or has viewed it whole: the next write is meant, whatever it takes back
+	refused bool     // a write was refused, and no program has read the file since
+	meant   bool     // a program has, or has viewed it whole: the next write is meant, whatever it takes back
 	more    *details // nil: none
 }
 
 // details is the rarer half of a Knowledge. It is never changed in place.
 type details struct {
 	changes []Change // by others, which the session has only read; newest last, at most maxChanges
-	ownTop  string   // id of the newest version that the session made on top of what it may not have read
+	ownTop  string   // id of the newest version that the session made on top of one that it may not have read
 	length  int64    // how long a reader took the file to be before the newest change, in bytes; 0: not known
 }
 
@@ -64,13 +64,12 @@ func (k Knowledge) IsKnown() bool { return k.known }
 // no memory.
 func (k Knowledge) Head() *memory.Head { return k.head }
 
-// WasRefused reports whether a write was refused, and nobody has read the file
-// since.
+// WasRefused reports whether a write was refused, and no program has read the file since.
 func (k Knowledge) WasRefused() bool { return k.refused }
 
-// Stale reports whether another session has put head there since, which this
-// session does not know. That a memory is gone is not stale: a program that makes
-// it anew was told by the lookup that it is not there, and the history has it.
+// Stale reports whether another session has put head there since, which this session does not
+// know. A memory that is gone is not stale: a program that makes it again was told by the lookup
+// that it is not there, and the history has it.
 func (k Knowledge) Stale(head *memory.Head) bool {
 	if !k.known || head == nil {
 		return false
@@ -98,8 +97,8 @@ func (k Knowledge) Read(v *memory.Head) Knowledge {
 	return next
 }
 
-// Viewed returns what the session knows after v, which it has read, was shown whole to the one
-// who writes: what comes next is meant, whatever it takes back.
+// Viewed returns what the session knows after v, which it has read, was shown whole to the
+// writer: the next write is meant, whatever it takes back.
 func (k Knowledge) Viewed(v *memory.Head) Knowledge {
 	if k.known && !k.Stale(v) {
 		k.meant = true
@@ -107,7 +106,7 @@ func (k Knowledge) Viewed(v *memory.Head) Knowledge {
 	return k
 }
 
-// Wrote returns what the session knows after it has made v of what it knew.
+// Wrote returns what the session knows after it has made v from the version that it knew.
 func (k Knowledge) Wrote(v *memory.Head) Knowledge {
 	return Knowledge{head: v, known: true, refused: k.refused, more: k.onlyChanges()}
 }
@@ -173,9 +172,9 @@ func (k Knowledge) WithLength(size int64) Knowledge {
 // the same handle.
 func (k Knowledge) Asks() bool { return k.refused || len(k.Changes()) > 0 }
 
-// OnlyRead reports whether what the session knows is another session's change of
-// what it knew before, which it has done no more than read. A program that removes
-// the file without having been told of it may mean what was there before.
+// OnlyRead reports whether the session knows a version that is another session's change of the
+// version that it knew before, and that it has done no more than read. A program that removes the
+// file without having been told of it may mean the earlier version.
 func (k Knowledge) OnlyRead() bool {
 	changes := k.Changes()
 	if len(changes) == 0 || k.meant {

@@ -13,11 +13,11 @@ import (
 // Known is what a session knows of each path. It may be used by many goroutines at once;
 // its zero value is that the session knows nothing.
 //
-// A path is the one that the log has, also of a memory that a face shows under another
-// name. What is known lies in two rooms: "there", of paths at which there is a memory, as
-// far as the session has heard, and "gone", of others. It moves with the session's own
-// renames, it is copied by another session's, and it stays where another session has
-// freed a path: what is made there later is another version.
+// A path is the one that the log has, also of a memory that a face shows under another name. The
+// knowledge lies in two rooms: "there", of paths at which there is a memory, as far as the
+// session has heard, and "gone", of others. It moves with the session's own renames, it is copied
+// by another session's, and it stays where another session has freed a path: a memory that is
+// made there later is another version.
 //
 // Invariants. K1: a path is in one room. K2: Came brings from "gone" only what "there"
 // has not. K3: Note never replaces. K4: "gone" has at most maxGone paths, and all of them
@@ -25,19 +25,19 @@ import (
 // caller may keep one.
 type Known struct {
 	strict  bool
-	changed func(path string) // nil: nobody cares
+	changed func(path string) // nil: no caller needs it
 
 	mu      sync.Mutex // guards what follows; a leaf
 	there   map[string]Knowledge
 	gone    map[string]Knowledge
 	changes int                    // the most changes that all of it may have
 	moved   map[string]movedUnread // what this session has moved without having read it, by the path from which
-	movedTo map[string][]string    // the inverse of moved: the paths from which, by where it is by now
+	movedTo map[string][]string    // the inverse of moved: the paths from which, by where it is now
 }
 
 // movedUnread is a memory that this session has moved without having read it.
 type movedUnread struct {
-	at     string // where it is by now
+	at     string // where it is now
 	memory string // its id
 	seq    uint64 // of the commit that moved it: what is read of it since has no lower one
 }
@@ -78,7 +78,8 @@ func (k *Known) Update(path string, change func(Knowledge) Knowledge) {
 }
 
 // ReadSince notes that head has been read at a path of which before was known when the reading
-// began; nil: there was no memory. What came to be known meanwhile stands, unless head is newer.
+// began; nil: there was no memory. Anything that became known meanwhile stays, unless head is
+// newer.
 func (k *Known) ReadSince(path string, before Knowledge, head *memory.Head) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -170,7 +171,7 @@ func (k *Known) Came(path string) {
 	k.noteLocked(path)
 }
 
-// Went says that there is no memory at a path any more, because of another session.
+// Went says that there is no longer a memory at a path, because of another session.
 func (k *Known) Went(path string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -189,8 +190,8 @@ func (k *Known) wentLocked(path string) {
 	k.noteLocked(path)
 }
 
-// Freed says that a commit of this session with a sequence number has left nothing at a
-// path. What the session has read there since stays known.
+// Freed says that a commit of this session with a sequence number has left nothing at a path. A
+// version that the session has read there since stays known.
 func (k *Known) Freed(path string, seq uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -207,14 +208,14 @@ func (k *Known) freedLocked(path string, seq uint64) {
 	k.noteLocked(path)
 }
 
-// Renamed follows a rename by this session, by which v is where it is: what was known
-// goes along, and the session knows that nothing is left behind.
+// Renamed follows a rename by this session, by which v is where it is: the knowledge goes along,
+// and the session knows that nothing is left behind.
 //
-// A rename moves whatever is at a path by then, also what another session has put there
-// and this one has not read. A program that then makes the path anew, as programs do that
-// save a file by renaming the old one away, replaces that as surely as if it had
-// overwritten it. So the path stays refused (MovedUnread) until what has moved away has
-// been read at its new path.
+// A rename moves whatever is at a path at that time, also a version that another session has put
+// there and this one has not read. A program that then makes the path again replaces that version
+// as surely as if it had overwritten it. Programs that save a file by renaming the old one away
+// do so. So the path stays refused (MovedUnread) until the memory that has moved away has been
+// read at its new path.
 func (k *Known) Renamed(v *versionlog.Version) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -278,9 +279,9 @@ func (k *Known) moveLocked(from, to string) {
 	k.noteLocked(to)
 }
 
-// Followed follows a rename by another session. What is known of from is known of to,
-// too, unless something else is known of that; free says that there was nothing at to,
-// and what is known of it does not count.
+// Followed follows a rename by another session. The knowledge of from becomes that of to, too,
+// unless something else is known of to; free says that there was nothing at to, and that the
+// knowledge of it does not count.
 func (k *Known) Followed(from, to string, free bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -294,10 +295,9 @@ func (k *Known) Followed(from, to string, free bool) {
 	k.followMovedLocked(from, to)
 }
 
-// MovedUnread returns where the memory is by now that this session has moved away from a
-// path without having read it; "" if there is none, or it has been read there. head
-// returns the memory at a path; nil: none. Where there is none, or another one, nothing is
-// kept of it.
+// MovedUnread returns where the memory is now that this session has moved away from a path
+// without having read it; "" if there is none, or it has been read there. head returns the memory
+// at a path; nil: none. If there is none, or another one, nothing is kept of it.
 func (k *Known) MovedUnread(path string, head func(path string) *memory.Head) (at string, now *memory.Head) {
 	k.mu.Lock()
 	was := k.moved[path]

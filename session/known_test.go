@@ -14,7 +14,7 @@ import (
 	"mneme/versionlog"
 )
 
-// versionAt makes a version for a test of what is known.
+// versionAt makes a version for a test of the session's knowledge.
 func versionAt(seq uint64, path, text string) versionlog.Version {
 	var id [16]byte
 	binary.BigEndian.PutUint64(id[:], seq<<16)
@@ -134,7 +134,7 @@ func (f *knownFile) version(seq uint64, path, text string) *memory.Head {
 	return memory.NewHead(&v)
 }
 
-// wasRead: what has been moved unread has been read, wherever it is by now.
+// wasRead: a memory that was moved unread has been read, wherever it is now.
 func (m *knownModel) wasRead(f *knownFile) {
 	maps.DeleteFunc(m.moved, func(_ string, moved *knownFile) bool { return moved == f })
 }
@@ -209,8 +209,8 @@ func TestKnownFollows(t *testing.T) {
 	}
 }
 
-// TestMovedUnreadIsOneMemory: what is known of another memory, where what was moved unread is
-// by now, is not that this has been read.
+// TestMovedUnreadIsOneMemory: knowledge of another memory, at the place where the memory that was
+// moved unread is now, does not mean that the moved one has been read.
 func TestMovedUnreadIsOneMemory(t *testing.T) {
 	k := Known{strict: true}
 	moved, other := versionAt(10, "/b", "theirs"), versionAt(11, "/c", "other")

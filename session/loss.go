@@ -65,7 +65,7 @@ func (e *HeldError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *HeldError) Unwrap() error { return e.Err }
 
-// Loss is a text that is not committed, and is to be kept.
+// Loss is a text that is not committed, and must be kept.
 type Loss struct {
 	Path   string
 	Base   *memory.Head // what it is based on; nil: no memory
@@ -77,7 +77,7 @@ type Loss struct {
 	Held   bool    // Why is that the store's policy holds it back
 
 	Mark     uint64 // the face's own: how far the text had come
-	Conflict int    // that keeps the text as it was before, and is to keep it as it is; 0: none does
+	Conflict int    // that keeps the text as it was before, and must keep it as it is; 0: none does
 	IsKept   bool   // Conflict keeps it as it is already
 	Once     bool   // the request may be repeated: if the newest loss of one that may is the same, and is not settled, it is kept already
 }

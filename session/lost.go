@@ -18,8 +18,8 @@ import (
 )
 
 // Admit says whether the session may replace head, before anything is written: nil or a
-// *LostError. What it has never read it may replace unless it is strict; Blind counts
-// that. The face may call it with its lock held; it calls Report if it then refuses.
+// *LostError. The session may replace a version that it has never read unless it is strict; Blind
+// counts that. The face may call Admit with its lock held; it calls Report if it then refuses.
 func (s *Session) Admit(path string, head *memory.Head) *LostError {
 	k := s.known.Of(path)
 	switch {
@@ -47,8 +47,8 @@ func (s *Session) Blind() int {
 
 // AdmitRemoval is Admit for the removal of head. It is refused, too, where head is another
 // session's change which this one has only read, and after any write that was refused, until the
-// session has read the memory: the program that was refused may go on by removing what it could
-// not replace.
+// session has read the memory: the program that was refused may continue by removing the memory
+// that it could not replace.
 func (s *Session) AdmitRemoval(path string, head *memory.Head) *LostError {
 	k := s.known.Of(path)
 	e := &LostError{Store: s.slug(), Path: path, Reason: Changed, Base: k.Head(), Theirs: head}
@@ -116,7 +116,7 @@ func (s *Session) KeepRefused(ctx context.Context, e *LostError, shown string, y
 	e.Conflict, e.text = s.keep(ctx, &l)
 }
 
-// refuse refuses a write of bytes that nobody else has, which are kept.
+// refuse refuses a write of bytes that exist nowhere else, which are kept.
 func (s *Session) refuse(ctx context.Context, e *LostError, yours []byte) *LostError {
 	l := s.refusedLoss(e, "", yours)
 	e.Conflict, e.text = s.keep(ctx, &l)
@@ -166,7 +166,7 @@ func (s *Session) lostError(ctx context.Context, l *Loss) *LostError {
 	return e
 }
 
-// Keep keeps a text that nobody commits, durably, and notes it in the journal. It returns
+// Keep keeps a text that will not be committed, durably, and notes it in the journal. It returns
 // the conflict; NotKept if it could not be kept.
 func (s *Session) Keep(ctx context.Context, l Loss) (id int) {
 	id, _ = s.keep(ctx, &l)
@@ -294,8 +294,8 @@ func (s *Session) opened(path string, id int) {
 	s.unsettled[path] = append(s.unsettled[path], id)
 }
 
-// isUnsettled reports whether a conflict of this session is not settled. Its file may have
-// another path by now than it was kept for.
+// isUnsettled reports whether a conflict of this session is not settled. Its file may now have
+// another path than the one that it was kept for.
 func (s *Session) isUnsettled(id int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,9 +307,9 @@ func (s *Session) isUnsettled(id int) bool {
 	return false
 }
 
-// Wrote notes that a write of this session to a path has succeeded: it has decided what
-// the memory is to be, so that its conflicts there are settled. They stay on disk until
-// they expire. Holds does that, too.
+// Wrote notes that a write of this session to a path has succeeded: it has decided on the content
+// of the memory, so that its conflicts there are settled. They stay on disk until they expire.
+// Holds does that, too.
 func (s *Session) Wrote(path string) {
 	s.journal.Written(path)
 	s.mu.Lock()
@@ -336,8 +336,8 @@ func (s *Session) settle(id int, how string) error {
 	return nil
 }
 
-// settled notes that a conflict of this session is settled. What the journal says of its
-// path was the last of them.
+// settled notes that a conflict of this session is settled. If it was the last one of its path,
+// the journal's entry of the path is taken away.
 func (s *Session) settled(path string, id int) {
 	s.mu.Lock()
 	left := slices.DeleteFunc(s.unsettled[path], func(other int) bool { return other == id })

@@ -149,8 +149,8 @@ func TestKeepOnce(t *testing.T) {
 	r.wantKept("one", "two")
 }
 
-// TestKeepOnceMore: a request that loses what an earlier one has lost keeps it anew where that
-// was settled, or could not be kept.
+// TestKeepOnceMore: a request that loses a text which an earlier one has lost keeps it again
+// where that was settled, or could not be kept.
 func TestKeepOnceMore(t *testing.T) {
 	r := newRig(t, keeping(t), "/a")
 	loss := Loss{Path: "/a", Yours: []byte("one"), Once: true}
@@ -171,8 +171,8 @@ func TestKeepOnceMore(t *testing.T) {
 	r.s.Close()
 }
 
-// TestKeepRefused: a rename that is refused before it begins, and is repeated, is kept once.
-// What it is about is named as the face shows it.
+// TestKeepRefused: a rename that is refused before it begins, and is repeated, is kept once. Its
+// subject is named as the face shows it.
 func TestKeepRefused(t *testing.T) {
 	r := newRig(t, keeping(t), "/f")
 	r.read("/f")

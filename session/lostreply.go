@@ -16,8 +16,8 @@ func (s *Session) IsInDoubt(lost *LostReply) bool {
 	return lost != nil && lost.draft != nil && lost.draft.resumed
 }
 
-// GiveUp says that nobody will save a text again. Should its commit be in the log, it is
-// the session's own all the same when it turns up.
+// GiveUp says that no call will save a text again. Should its commit be in the log, it is the
+// session's own all the same when it turns up.
 func (s *Session) GiveUp(lost *LostReply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,13 +70,13 @@ func (s *Session) beginLocked(key string) *pending {
 	return one
 }
 
-// beginDraft notes that the commit of a draft is under way. It returns nil when the
-// draft was proposed before, and is settled by now: the follower has met it.
+// beginDraft notes that the commit of a draft is under way. It returns nil when the draft was
+// proposed before, and is settled already: the follower has met it.
 func (s *Session) beginDraft(t Text, d *Draft) *pending {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lost := t.LostReply()
-	if lost == nil { // nobody tries it again
+	if lost == nil { // no call tries it again
 		return s.beginLocked(d.Key)
 	}
 	if d.resumed && lost.draft != d {
@@ -146,7 +146,7 @@ func (s *Session) forgetNamesLocked() {
 	}
 }
 
-// Met is what a commit of the log is to the session.
+// Met is the meaning of a commit of the log for the session.
 type Met struct {
 	Again bool   // it is under way once more: await it first
 	Own   bool   // its maker has brought it in already
@@ -187,8 +187,8 @@ func (s *Session) AwaitOwn(ctx context.Context, key string) bool {
 	}
 }
 
-// ownEnd returns what is closed when no commit under a key is under way any more; nil: none
-// is.
+// ownEnd returns a channel that is closed when no commit under a key is under way any longer;
+// nil: none is.
 func (s *Session) ownEnd(key string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,8 +202,8 @@ func (s *Session) ownEnd(key string) <-chan struct{} {
 	return one.done
 }
 
-// Meet says what the next commit of the log is to the session, which has settled it then.
-// See AwaitOwn.
+// Meet says what the next commit of the log means for the session, which has settled it then. See
+// AwaitOwn.
 func (s *Session) Meet(c *versionlog.Commit) Met {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,16 +228,16 @@ func (s *Session) Meet(c *versionlog.Commit) Met {
 	return Met{Named: true}
 }
 
-// Adopt notes what the session knows by a commit of its own that was brought in as
-// another session's. head returns the memory at a path by now, as the face shows it. The
-// face calls Adopt with its lock held.
+// Adopt notes what the session knows by a commit of its own that was brought in as another
+// session's. head returns the memory that is at a path now, as the face shows it. The face calls
+// Adopt with its lock held.
 //
-// A session that merges does not know what came of it.
+// A session that merges does not know the result.
 func (s *Session) Adopt(c *versionlog.Commit, head func(path string) *memory.Head) {
 	for i := range c.Versions {
 		v := &c.Versions[i]
 		switch {
-		case v.IsDir() || v.Redacted(): // of which nobody knows where it was
+		case v.IsDir() || v.Redacted(): // the place of such a version is not known
 		case v.Op == versionlog.OpRenamed:
 			s.known.Freed(v.From, v.Seq)
 		case v.Op == versionlog.OpDeleted:

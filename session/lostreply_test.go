@@ -138,8 +138,8 @@ func TestLostReplyOverwritten(t *testing.T) {
 	}
 }
 
-// TestSettle: names change only when it is known what became of the commits of what they
-// name, under the path that these were for.
+// TestSettle: names change only when the outcome of the commits of the memories at these names is
+// known, under the path that these commits were for.
 func TestSettle(t *testing.T) {
 	for _, of := range []string{"/d/f", "/d/n"} { // there, and new
 		lost(t, func(t *testing.T, fate logfault.Fate, followed bool) {

@@ -22,7 +22,7 @@ const (
 // conflictsPlace is where the journal has errors about conflicts in general.
 const conflictsPlace = ".mneme/conflicts"
 
-// refusal is the text of what was refused before anything was written.
+// refusal is the text about a write that was refused before anything was written.
 func (s *Session) refusal(e *LostError, shown string) string {
 	switch e.Reason {
 	case NeverRead:
@@ -62,8 +62,8 @@ func (s *Session) describe(ctx context.Context, l *Loss) (what, redo string) {
 	return s.changedSince(l.Path, l.Base, s.ofAnother(ctx, l.Theirs, l.Base)), redo
 }
 
-// redo says how to go on after a conflict. shown is the other name that the face has for
-// the memory; "": it has none.
+// redo says how to continue after a conflict. shown is the other name that the face has for the
+// memory; "": it has none.
 func (s *Session) redo(shown string) string {
 	if shown == "" {
 		return redoStale
@@ -114,7 +114,7 @@ func (s *Session) unreadBecause(at string, now *memory.Head) string {
 		at, now.Seq(), s.by(now))
 }
 
-// by says who made a version, and when.
+// by names the author of a version, and says how long ago it was made.
 func (s *Session) by(v *memory.Head) string {
 	author := quote.Name(v.Actor().String())
 	if v.Session() != "" {

@@ -10,13 +10,13 @@ import (
 	"mneme/versionlog"
 )
 
-// Rename moves the memory at from, or the directory with all that is below it, to the path
-// to in one commit, and returns that. Nothing may be at to. What the session knows moves
-// along. What it has not read, but moved, stays protected where it was: until it has read
-// it, it makes nothing new there but by an append, nor moves anything there, be it with its
-// directory: a *LostError.
+// Rename moves the memory at from, or the directory with all that is below it, to the path to in
+// one commit, and returns that. Nothing may be at to. The session's knowledge moves along. A
+// version that the session has moved without reading it stays protected at its old path: until
+// the session has read it, it makes nothing new there except by an append, and moves nothing
+// there, not even with its directory: a *LostError.
 //
-// Other errors are those of memory.Store.Rename. Of opts, Expect is not used.
+// Other errors are those of memory.Store.Rename. opts.Expect is not used.
 func (s *Session) Rename(ctx context.Context, from, to string, opts *WriteOptions) (*versionlog.Commit, error) {
 	from, err := s.enter(from, 0)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Session) removal(ctx context.Context, path string, opts *WriteOptions) 
 		return versionlog.ExpectExists(), nil
 	}
 	known := k.Head()
-	if known == nil { // what is there by now is another session's
+	if known == nil { // the memory there now is another session's
 		v, err := s.store.Head(ctx, path)
 		if err != nil {
 			return versionlog.Expectation{}, err

@@ -2,8 +2,8 @@ package session
 
 import "mneme/memory"
 
-// pending is a commit of this session that its follower has yet to meet, or of which
-// nobody knows whether it is in the log. Each is known by its key. How it goes on:
+// pending is a commit of this session that its follower has yet to meet, or of which it is not
+// known whether it is in the log. Each is known by its key. It continues like this:
 //
 //	under way ──► brought in ──► met: the session's own
 //	 │     ▲
@@ -22,15 +22,15 @@ import "mneme/memory"
 //     commit that it has made, or makes it now. Until that is known nothing else of the
 //     text is proposed, and nothing renames or removes its path (Settle).
 //  4. A commit of names is not tried again. When it turns up, it is brought in as another
-//     session's would be, and then the session knows what came of it (Adopt).
+//     session's would be, and then the session knows the outcome (Adopt).
 //  5. A draft is settled once: by the Save that proposes it again, or by the follower that
 //     meets it, whichever is the first to find it here.
 //
-// In a session that is not followed there is only 3, and lostCall.
+// A session that is not followed has only 3, and lostCall.
 type pending struct {
 	key     string
 	makers  int           // that are making it at the moment
-	done    chan struct{} // closed when there are none any more; made for whoever waits for that
+	done    chan struct{} // closed when there are none left; made for a caller that waits for that
 	brought bool          // its maker has brought it in
 	text    Text          // whose draft it is; nil: it is of names
 	draft   *Draft
@@ -48,6 +48,6 @@ type lostCall struct {
 // knowing is what the session knows of a path after it has made a version there.
 type knowing func(Knowledge, *memory.Head) Knowledge
 
-// maxLost bounds the lost replies, of each kind, of which nobody asks any more. A commit
+// maxLost bounds the lost replies, of each kind, for which no caller asks any longer. A commit
 // that is forgotten is met as another session's.
 const maxLost = 64

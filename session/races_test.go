@@ -33,8 +33,9 @@ func TestReadBesideOwnChange(t *testing.T) {
 	r.wantKept()
 }
 
-// TestReadInDoubt: what is read while nobody knows what became of an earlier change of the path is
-// known if another session has made it, and else not, so that it is not taken for another's.
+// TestReadInDoubt: while the outcome of an earlier change of the path is not known, a version
+// that is read is known if another session has made it, and else not, so that it is not taken for
+// another's.
 func TestReadInDoubt(t *testing.T) {
 	r := direct(t, keeping(t), "/f", "/g", "/h")
 	r.mustRead("/f", "/f")
@@ -59,7 +60,7 @@ func TestReadInDoubt(t *testing.T) {
 	_, err = r.s.Write(t.Context(), "/h", []byte("one"), nil)
 	wantErr(t, err, errDown)
 	r.mustRead("/h", "one")
-	r.mustWrite("/h", "/h") // takes nobody's change back
+	r.mustWrite("/h", "/h") // takes no change back
 	r.wantKept()
 }
 
@@ -155,7 +156,8 @@ func TestKeyIsAnsweredFirst(t *testing.T) {
 	}
 }
 
-// TestRenameDirOverWhatMovedUnread: a directory does not make anew what was moved away unread.
+// TestRenameDirOverWhatMovedUnread: a directory does not make again a memory that was moved away
+// unread.
 func TestRenameDirOverWhatMovedUnread(t *testing.T) {
 	r := direct(t, keeping(t), "/d/f", "/new/f", "/other/g")
 	r.mustRead("/d/f", "/d/f")
@@ -176,8 +178,8 @@ func TestRenameDirOverWhatMovedUnread(t *testing.T) {
 }
 
 // TestKeyIsAnsweredToAnother: a session that may not write is told nevertheless what was written
-// under the key before, and one that has removed that since knows that it is gone. What had nothing
-// to do is done again.
+// under the key before, and one that has removed that since knows that it is gone. A call that
+// had nothing to do is done again.
 func TestKeyIsAnsweredToAnother(t *testing.T) {
 	opts := &WriteOptions{Key: "key"}
 	for name, call := range map[string]func(*Session) (versionlog.Version, error){

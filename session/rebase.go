@@ -35,10 +35,9 @@ func (r *refusals) stuck(theirs *memory.Head) bool {
 	return r.number > maxAlike
 }
 
-// rebase puts a text whose draft was overtaken on top of what is there, if that can be
-// done: an append goes to the end of it; changes to other lines are brought together, if
-// the session merges. It returns the message for the commit, and false when the write has
-// lost.
+// rebase puts a text whose draft was overtaken on top of the current version, if that can be
+// done: an append goes to the end of it; changes to other lines are merged, if the session
+// merges. It returns the message for the commit, and false when the write has lost.
 func (s *Session) rebase(ctx context.Context, t Text, d *Draft, try int) (message string, ok bool) {
 	theirs := d.Theirs
 	if try >= maxRebases || !d.Append && !(s.opts.Merge && d.Base != nil && theirs != nil) {
@@ -111,7 +110,7 @@ func mergeMessage(theirs, base *memory.Head) string {
 	return fmt.Sprintf("merge of %s with what was written on top of %s", theirs.ID(), base.ID())
 }
 
-// contention is for how long a session that appended is taken to go on.
+// contention is for how long a session that appended is expected to continue.
 const contention = time.Second
 
 // takeTurn waits before an append to a path, on average for as long as a commit takes,

@@ -44,8 +44,8 @@ func TestAppends(t *testing.T) {
 	}
 }
 
-// TestAppendIsNotKnown: who appends to what it has not read does not know it then; who does
-// know it knows what it has made.
+// TestAppendIsNotKnown: a session that appends to a version which it has not read does not know
+// the result; one that does know the version knows the result.
 func TestAppendIsNotKnown(t *testing.T) {
 	for _, read := range []bool{false, true} {
 		r := newRig(t, nil, "/f")

@@ -67,7 +67,7 @@ func TestRenameOver(t *testing.T) {
 	}
 }
 
-// TestRenameOverInDoubt: nobody repeats a rename whose reply was lost; when it turns up it is
+// TestRenameOverInDoubt: a rename whose reply was lost is not repeated; when it turns up it is
 // the session's own.
 func TestRenameOverInDoubt(t *testing.T) {
 	r := newRig(t, nil, "/a", "/b")

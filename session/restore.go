@@ -9,13 +9,14 @@ import (
 	"mneme/undo"
 )
 
-// RestoreTree makes what is at and below a path, "/" being the whole store, what it was right after
-// the commit of a sequence number, as undo.PlanRestore plans it. It is one commit, unless
-// the log does not take as many changes at once: then they are made in order, in as few as it takes, and
-// the same call goes on within a week where an earlier one has ended.
+// RestoreTree restores everything at and below a path, "/" being the whole store, to its state
+// right after the commit of a sequence number, as undo.PlanRestore plans it. It is one commit,
+// unless the log does not accept so many changes at once: then they are made in order, in as few
+// commits as possible, and the same call continues within a week where an earlier one has ended.
 //
-// Nothing that another session changes meanwhile, also between an earlier call and the one that goes
-// on, is replaced: it is Left, with what its being there prevents. What was made before an error is in the Steps that come with it.
+// Nothing that another session changes meanwhile, also between an earlier call and the one that
+// continues, is replaced: it is Left, with the changes that it prevents. The changes that were
+// made before an error are in the Steps that come with it.
 //
 // Errors are those of PlanRestore, CheckSources and memory.Store.Batch.
 func (s *Session) RestoreTree(ctx context.Context, path string, seq uint64, opts *StepOptions) (*Steps, error) {

@@ -212,9 +212,10 @@ func TestRestoreTreeBesideOthers(t *testing.T) {
 	}
 }
 
-// TestRestoreTreeCut: what others write between a restore that was cut and the same call again stays,
-// as what they write meanwhile does. Once the restore has come to its end, the next one begins anew,
-// as one of another path does. What the commit of a session says of itself is not believed.
+// TestRestoreTreeCut: changes that others make between a restore that was cut and the same call
+// again stay, as do those that they make meanwhile. Once the restore has come to its end, the
+// next one begins again, as one of another path does. A session's own claims in its commit are
+// not believed.
 func TestRestoreTreeCut(t *testing.T) {
 	paths := []string{"/d/0", "/d/1", "/d/2", "/d/3", "/d/4", "/d/5", "/d/6", "/d/7"}
 	all := func(text string, but ...string) map[string]string {

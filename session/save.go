@@ -10,45 +10,44 @@ import (
 	"mneme/versionlog"
 )
 
-// ErrUncommitted says that a text stays as it is, since it cannot be committed, and
-// nobody has asked for that (SaveOptions.Unasked).
+// ErrUncommitted says that a text stays as it is, since it cannot be committed, and no caller has
+// asked for that (SaveOptions.Unasked).
 var ErrUncommitted = errkind.New(errkind.Conflict, "not committed: another session has changed the memory")
 
 // Save makes a text the next version of its path, or fails with its bytes kept.
 //
 // # The life of a write
 //
-//  1. Claim: the path, so that no other save and no rename of it is under way, and then
-//     the text's turn. If the path has moved by then, it is claimed anew.
-//  2. Draft: what there is to commit, and on top of which version. A draft whose reply was
-//     lost comes first, as it was; then what was written since.
+//  1. Claim: the path, so that no other save and no rename of it is under way, and then the
+//     text's turn. If the path has moved meanwhile, it is claimed again.
+//  2. Draft: the bytes to commit, and on top of which version. A draft whose reply was lost comes
+//     first, as it was; then the bytes that were written since.
 //  3. Judge, once per Save: a text that takes back a change which the session has only
 //     read (see Change) is merged with it, or loses, as if it were based on the version
 //     before.
 //  4. Propose, under one key: "put this at this path, provided that Base is there".
-//  5. The outcome. Accepted: the text is told (Text.Committed). Nothing to do: another
-//     session wrote the same bytes, and the text is on that version; but two appends of
-//     one line are to be two lines, so that an append goes on with 6. Not known: the draft
-//     keeps its key (see pending), and the error says why. Final, and no conflict: the
-//     error; if a directory has taken the path, or the store's policy holds them back,
-//     the bytes are kept.
-//  6. Refused, as another session was faster: the text is told (Text.Met). An append goes
-//     to the end of what is there; before each new try it waits for a random time that
-//     grows, and a session that has just appended on top of another's version lets others
-//     go first (takeTurn). If the session merges, changes to other lines are brought
-//     together. Then it starts over with 2. After 1,000 tries, or 50 for one and the same
-//     version, it goes on with 7: then the face and the log do not agree on what is there.
-//  7. Lost: what was written, what it was based on and what is there instead are kept on
-//     disk. The path is refused until the session has read it. Then, and not before, the
-//     caller gets a *LostError.
+//  5. The outcome. Accepted: the text is told (Text.Committed). Nothing to do: another session
+//     wrote the same bytes, and the text is on that version; but two appends of one line must
+//     give two lines, so that an append continues with 6. Not known: the draft keeps its key (see
+//     pending), and the error says why. Final, and no conflict: the error; if a directory has
+//     taken the path, or the store's policy holds them back, the bytes are kept.
+//  6. Refused, as another session was faster: the text is told (Text.Met). An append goes to the
+//     end of the current version; before each new try it waits for a random time that grows, and
+//     a session that has just appended on top of another's version lets others go first
+//     (takeTurn). If the session merges, changes to other lines are merged. Then it starts over
+//     with 2. After 1,000 tries, or 50 for one and the same version, it continues with 7: then
+//     the face and the log do not agree on what is there.
+//  7. Lost: the written text, its base and the version that is there instead are kept on disk.
+//     The path is refused until the session has read it. Then, and not before, the caller gets a
+//     *LostError.
 //
 // # Invariants
 //
 // One key: while the fate of a draft is not known, no other of its text is proposed, and
 // nothing renames or removes its path (Settle).
 //
-// Known base: Base is what the session knows to be there or, where it knows nothing,
-// what was there when it began to write.
+// Known base: Base is the version that the session knows to be there or, where it knows nothing,
+// the version that was there when it began to write.
 //
 // Bytes before the error: when Save returns a *LostError, the bytes are on disk, or its
 // Conflict says that they could not be kept.
@@ -61,14 +60,14 @@ var ErrUncommitted = errkind.New(errkind.Conflict, "not committed: another sessi
 //
 // # What was tried before
 //
-// Reading the head right before the commit, instead of naming the version that the writer
-// knew: two sessions that read, think and write then overwrite each other, which is what
-// a versioned memory is to prevent. A lock for all commits of a store, with renames as
-// its writers: the close of every file waited for the slowest rename; so claims are of
-// paths. The text's turn before its claims: a save that waits for a rename of its path
-// holds what the rename needs to settle that very text. A commit at every write: a program
-// that writes in parts makes versions that nobody meant. Giving a draft up when its reply
-// is lost: the next try conflicts with the session's own commit.
+// Reading the head right before the commit, instead of naming the version that the writer knew:
+// two sessions that read, think and write then overwrite each other, which a versioned memory
+// must prevent. A lock for all commits of a store, with renames as its writers: the close of
+// every file waited for the slowest rename; so claims are of paths. The text's turn before its
+// claims: a save that waits for a rename of its path holds what the rename needs to settle that
+// very text. A commit at every write: a program that writes in parts makes versions that it did
+// not mean. Giving a draft up when its reply is lost: the next try conflicts with the session's
+// own commit.
 func (s *Session) Save(ctx context.Context, t Text, opts *SaveOptions) error {
 	w := &saving{}
 	if opts != nil {
@@ -96,8 +95,8 @@ type saving struct {
 	message string // of the next commit: that it is a merge
 }
 
-// saveInTurn takes the claim and the text's turn. It reports that the path has moved, so
-// that they are to be taken again.
+// saveInTurn takes the claim and the text's turn. It reports that the path has moved, so that
+// they must be taken again.
 func (s *Session) saveInTurn(ctx context.Context, t Text, w *saving) (again bool, err error) {
 	if !w.Claimed {
 		release, err := s.claims.Take(ctx, func() []Claim {
@@ -118,7 +117,7 @@ func (s *Session) saveInTurn(ctx context.Context, t Text, w *saving) (again bool
 	return s.saveClaimed(ctx, t, w)
 }
 
-// claimsOf returns what the save of a text claims: where it is to go, and the path for
+// claimsOf returns the claims of the save of a text: the path where it must go, and the path for
 // which its lost reply was. It uses the room of claims.
 func (s *Session) claimsOf(t Text, claims []Claim) []Claim {
 	path := t.Path()
@@ -186,8 +185,7 @@ func (s *Session) saveDraft(ctx context.Context, t Text, d *Draft, w *saving) (d
 	return false, nil
 }
 
-// nextDraft returns what is to be committed next: the draft whose reply was lost, if there
-// is one.
+// nextDraft returns the next draft to commit: the draft whose reply was lost, if there is one.
 func (s *Session) nextDraft(t Text, w *saving) (*Draft, error) {
 	if d := s.lostDraft(t); d != nil {
 		return d, nil
@@ -220,8 +218,8 @@ func (s *Session) judge(ctx context.Context, t Text, d *Draft, w *saving) (merge
 	return false, s.lose(ctx, t, d, change, w)
 }
 
-// refusedBy returns the error with which a save ends whose commit has ended with err; nil
-// if the draft was refused and may be tried anew: then the text knows what is there.
+// refusedBy returns the error with which a save ends whose commit has ended with err; nil if the
+// draft was refused and may be tried again: then the text knows which version is there.
 func (s *Session) refusedBy(ctx context.Context, t Text, d *Draft, w *saving, err error) error {
 	theirs, refused := versionlog.ConflictAt(err, d.Path)
 	if !refused {
@@ -241,9 +239,9 @@ func (s *Session) refusedBy(ctx context.Context, t Text, d *Draft, w *saving, er
 	return nil
 }
 
-// Lose keeps a text that has lost before anybody has asked to save it, and returns the
-// *LostError: a program whose writes will not be committed hears of it with the first of
-// them. It waits for the text's turn.
+// Lose keeps a text that has lost before any caller has asked to save it, and returns the
+// *LostError: a program whose writes will not be committed hears of it with the first of them. It
+// waits for the text's turn.
 func (s *Session) Lose(ctx context.Context, t Text) error {
 	end, err := t.Turn().Take(ctx)
 	if err != nil {

@@ -79,8 +79,8 @@ func TestSaveNew(t *testing.T) {
 	r.wantKept("mine")
 }
 
-// TestSaveSameBytes: that another session wrote the very same bytes is no conflict, whether
-// the face has heard of it or not, but for what it has written since.
+// TestSaveSameBytes: it is no conflict that another session wrote the very same bytes, whether
+// the face has heard of it or not, except for bytes that it has written since.
 func TestSaveSameBytes(t *testing.T) {
 	for _, followed := range []bool{false, true} {
 		r := newRig(t, nil, "/f")
@@ -155,8 +155,8 @@ func TestHoldsWhatWasReadSince(t *testing.T) {
 	}
 }
 
-// TestSaveClaimsAnew: a text that another session moves while its save waits for the claim
-// is saved where it is by then.
+// TestSaveClaimsAnew: a text that another session moves while its save waits for the claim is
+// saved at the place where it is then.
 func TestSaveClaimsAnew(t *testing.T) {
 	r := newRig(t, nil, "/f")
 	st := r.open("/f", false)
@@ -277,8 +277,8 @@ func TestLostAndSettled(t *testing.T) {
 	r.wantKept("more")
 }
 
-// TestSaveUnasked: what nobody has asked for stays as it is when it cannot be committed,
-// and is saved later.
+// TestSaveUnasked: a text for which no caller has asked stays as it is when it cannot be
+// committed, and is saved later.
 func TestSaveUnasked(t *testing.T) {
 	r := newRig(t, keeping(t), "/f")
 	st := r.open("/f", false)

@@ -21,8 +21,8 @@ func (w *warnings) and(tell func(memory.SecretsFound)) func(memory.SecretsFound)
 	}
 }
 
-// note has the journal tell of credentials that were committed. It does so until the memory
-// has none: what is saved next may well be by a program, before anybody has looked.
+// note makes the journal tell of credentials that were committed. It does so until the memory has
+// none: the next save may well be by a program, before a person has looked.
 func (s *Session) note(w warnings) {
 	for i := range w {
 		line := s.warning(&w[i])

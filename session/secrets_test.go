@@ -8,8 +8,8 @@ import (
 	"mneme/versionlog"
 )
 
-// aKey is a credential that nobody has issued. It stands here in parts, so that no scanner
-// takes this file for one that holds any.
+// aKey is a credential that no service has issued. It is written here in parts, so that no
+// scanner takes this file for one that holds any.
 const aKey = "AK" + "IA" + "Q7XK2M5PLW3RT6ZB"
 
 func (r *rig) setSecrets(rule versionlog.SecretsRule) {
@@ -18,8 +18,8 @@ func (r *rig) setSecrets(rule versionlog.SecretsRule) {
 	r.must(err)
 }
 
-// TestSecretsAreToldOf holds that whoever brings a credential into a store that warns of them
-// is told in the journal, until the memory has none, and by each way of writing.
+// TestSecretsAreToldOf holds that a session that brings a credential into a store that warns of
+// them is told in the journal, until the memory has none, and by each way of writing.
 func TestSecretsAreToldOf(t *testing.T) {
 	var lines []string
 	opts := keeping(t)

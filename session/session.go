@@ -1,22 +1,19 @@
-// Package session is what one session may do to a memory store, and what it knows
-// of it.
+// Package session lets one session read and change a memory store, and keeps what the session
+// knows of it.
 //
-// Several sessions write to one store, and none of them locks anything there. A
-// session therefore replaces only what it knows: for each path it remembers the
-// version that it has read or written last, and names that version when it writes.
-// Where another session was faster, an append goes to the end of what is there.
-// Changes to other lines are merged, if the session merges. Anything else is refused,
-// and its bytes are kept as a conflict before the caller hears of it. A commit whose
-// reply was lost is settled under its key.
+// Several sessions write to one store, and none of them locks anything there. A session therefore
+// replaces only what it knows: for each path it remembers the version that it has read or written
+// last, and names that version when it writes. Where another session was faster, an append goes
+// to the end of the current version. Changes to other lines are merged, if the session merges.
+// Anything else is refused, and its bytes are kept as a conflict before the caller hears of it. A
+// commit whose reply was lost is settled under its key.
 //
-// A program uses a session in one of two ways. It calls Read, Write, Append, Edit,
-// Rename, Remove and Batch. Or, if it holds what is being written itself, as a mount
-// does, it hands that in as a Text, and Save makes it a version; such a program is
-// called a face.
+// A program uses a session in one of two ways. It calls Read, Write, Append, Edit, Rename, Remove
+// and Batch. Or, if it holds the text that is being written itself, as a mount does, it hands
+// that in as a Text, and Save makes it a version; such a program is called a face.
 //
-// What happens to a write is explained at Save, what a session knows at Knowledge and
-// Known, and what becomes of a lost reply at pending. The package knows no FUSE and no
-// HTTP.
+// Save explains the life of a write, Knowledge and Known explain what a session knows, and
+// pending explains lost replies. The package knows no FUSE and no HTTP.
 package session
 
 import (
@@ -34,7 +31,7 @@ import (
 
 // Options say how a session behaves; nil and the zero value are the default.
 type Options struct {
-	ID        string          // the session's id, as its versions carry it; "" is nobody's
+	ID        string          // the session's id, as its versions carry it; "" is that of no session
 	Strict    bool            // refuse to replace what the session has never read
 	Merge     bool            // merge what lost a race with what won it, by lines, where that is without doubt
 	Conflicts *conflict.Store // where what lost is kept; nil: nowhere
@@ -45,8 +42,8 @@ type Options struct {
 	// Meet. Without one the session forgets its own commits once they are made.
 	Followed bool
 
-	// Face is the word for what shows the store to those that use the session, in texts
-	// for them: "mount". "" is "session".
+	// Face is the word for the program or view that shows the store to the session's users, in
+	// texts for them: "mount". "" is "session".
 	Face string
 	// Place says where they find what is kept of a conflict: ".mneme/conflicts/7/yours".
 	// Nil: "conflict 7".
@@ -57,12 +54,11 @@ type Options struct {
 	// Alias returns the other name under which the face shows what is at a path; "": it has
 	// none. It is called without locks, when a text is kept. Nil: there are no such names.
 	Alias func(path string) string
-	// Warn is called with a line that the journal has got of something that was done all the
-	// same: a content with a credential in it. Nil: nobody is told but the reader of the
-	// journal.
+	// Warn is called with a line that the journal has got about a change that was made all the
+	// same: a content with a credential in it. Nil: only the reader of the journal is told.
 	Warn func(line string)
-	// Changed is called with each path of which something else is known than before. It
-	// is called with locks held and must only take a note. Nil: nobody cares.
+	// Changed is called with each path of which something else is known than before. It is called
+	// with locks held and must only take a note. Nil: no caller needs it.
 	Changed func(path string)
 }
 
@@ -121,14 +117,14 @@ func New(store *memory.Store, opts *Options) *Session {
 	return s
 }
 
-// Close returns when nothing works in the background any more. No other method may be
-// running or be called after.
+// Close returns when nothing works in the background any longer. No other method may be running
+// or be called after.
 func (s *Session) Close() { s.tasks.Wait() }
 
 // ID returns the session's id, as its versions carry it.
 func (s *Session) ID() string { return s.opts.ID }
 
-// Claims are what the session excludes from one another at the moment. A face takes them by
+// Claims are the claims that currently exclude one another in the session. A face takes them
 // itself where Settle is not needed.
 func (s *Session) Claims() *Claims { return &s.claims }
 

@@ -2,10 +2,10 @@ package session
 
 import "context"
 
-// Settle returns when it is known of every text, and of every call of names, at or below what want
-// claims what became of a commit whose reply was lost. It holds the claims then, which release gives back.
-// save saves one of these texts; nil: Save does, and nothing more. The error is why it is
-// still not known.
+// Settle returns when the outcome of each commit whose reply was lost is known, for every text,
+// and every call of names, at or below the paths that want claims. It holds the claims then;
+// release gives them back. save saves one of these texts; nil: Save does, and nothing more. The
+// error is why an outcome is still not known.
 func (s *Session) Settle(ctx context.Context, want func() []Claim, save func(Text) error) (release func(), err error) {
 	if save == nil {
 		save = func(t Text) error { return s.Save(ctx, t, nil) }

@@ -28,7 +28,7 @@ type ChangeState struct {
 
 // MovedState is a memory that a session has moved without having read it, as plain data.
 type MovedState struct {
-	At, Memory string // where it is by now, and its id
+	At, Memory string // where it is now, and its id
 	Seq        uint64 // of the commit that moved it
 }
 
@@ -50,7 +50,7 @@ func (k *Known) RestoreMoved(path string, st MovedState) {
 	k.setMovedLocked(path, movedUnread{at: st.At, memory: st.Memory, seq: st.Seq})
 }
 
-// State returns k as plain data. What is head is said in less room.
+// State returns k as plain data. A version that is head is noted in less room.
 func (k Knowledge) State(head *memory.Head) *State {
 	st := &State{Known: k.known, Refused: k.refused, Meant: k.meant, OwnTop: k.ownTop(), Length: k.length()}
 	if st.IsHead = k.head != nil && k.head == head; !st.IsHead {

@@ -13,10 +13,10 @@ import (
 // StepOptions go with changes that are planned; nil and the zero value are the default.
 type StepOptions struct {
 	Message   string           // for people, of each commit; "": what was done
-	Confirmed bool             // somebody means what the store's guard holds back else
+	Confirmed bool             // a user means changes that the store's guard holds back otherwise
 	Actor     versionlog.Actor // zero: the author for whom the store was opened
-	// Progress is told how many of how many changes are looked at or made, for a person. Nil:
-	// nobody cares.
+	// Progress is told how many of how many changes are looked at or made, for a person. Nil: no
+	// report is needed.
 	Progress func(step string, done, total int)
 }
 
@@ -34,7 +34,7 @@ type steps struct {
 	path string // at or below which all are
 	opts StepOptions
 	out  Steps
-	note func(more bool) map[string]string // the metadata of a commit, after which more are to come
+	note func(more bool) map[string]string // the metadata of a commit, after which more will come
 	own  map[uint64]bool                   // the commits that were made
 	most int                               // how many changes a commit takes, as far as that is known; 0: any number
 }
@@ -53,11 +53,11 @@ func (s *Session) newSteps(path string, opts *StepOptions, message string) *step
 	return st
 }
 
-// maxReplans bounds how often changes are planned anew. Each time another session has changed
-// something that they were to change.
+// maxReplans bounds how often changes are planned again. Each time another session has changed
+// something that they were meant to change.
 const maxReplans = 20
 
-// run plans and makes changes. When others overtake it, or there will be more to do, it plans anew.
+// run plans and makes changes. When others overtake it, or more is left to do, it plans again.
 func (st *steps) run(ctx context.Context, plan func(context.Context) (todo []undo.Step, more bool, err error)) error {
 	for try := 0; ; try++ {
 		todo, more, err := plan(ctx)

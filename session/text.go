@@ -11,10 +11,10 @@ import (
 	"mneme/versionlog"
 )
 
-// Read returns the memory at a path, which the session knows from then on. If there is
-// none, it knows that: versionlog.ErrNotFound. What the session has changed meanwhile it knows as
-// it has made it, and while nobody knows what became of an earlier change of the path, it knows
-// nothing new but what another session has made.
+// Read returns the memory at a path, which the session knows from then on. If there is none, the
+// session knows that: versionlog.ErrNotFound. If the session has changed the memory meanwhile, it
+// knows its own version. While the outcome of an earlier change of the path is not known, it
+// learns nothing new except what another session has made.
 func (s *Session) Read(ctx context.Context, path string) (versionlog.Version, []byte, error) {
 	path, err := s.enter(path, 0)
 	if err != nil {
@@ -82,14 +82,14 @@ func (s *Session) settleBefore(ctx context.Context, path string) bool {
 	return true
 }
 
-// Write makes data the content of a path, in the place of what the session knows to be
-// there, and returns the version that holds it: one that had the same bytes already, or a
-// new one.
+// Write makes data the content of a path, in the place of the version that the session knows to
+// be there, and returns the version that holds it: one that had the same bytes already, or a new
+// one.
 //
-// If another session has changed the memory since, what Options say happens: the two are
-// merged, or the bytes are kept, and the error is a *LostError. Other errors are those of
-// memory.Store.Batch. If one is not final (errkind.Kind.Final), the memory may have been
-// written; the next call about the path finds that out first.
+// If another session has changed the memory since, Options decide: the two are merged, or the
+// bytes are kept, and the error is a *LostError. Other errors are those of memory.Store.Batch. If
+// one is not final (errkind.Kind.Final), the memory may have been written; the next call about
+// the path finds that out first.
 func (s *Session) Write(ctx context.Context, path string, data []byte, opts *WriteOptions) (versionlog.Version, error) {
 	path, release, err := s.enterClaimed(ctx, path, len(data))
 	if err != nil {
@@ -143,9 +143,9 @@ func (s *Session) headIn(ctx context.Context) func(path string) *memory.Head {
 	}
 }
 
-// Append puts data at the end of what is at a path by then, or makes the memory, and
-// returns the version that holds it. It never conflicts; sessions that append to one memory
-// without a pause take turns. Of opts, Expect is not used.
+// Append puts data at the end of the memory that is at a path at that time, or makes the memory,
+// and returns the version that holds it. It never conflicts; sessions that append to one memory
+// without a pause take turns. opts.Expect is not used.
 func (s *Session) Append(ctx context.Context, path string, data []byte, opts *WriteOptions) (versionlog.Version, error) {
 	path, release, err := s.enterClaimed(ctx, path, len(data))
 	if err != nil {
@@ -174,16 +174,17 @@ func (s *Session) newest(ctx context.Context, path string) (*versionlog.Version,
 	return &v, data, nil
 }
 
-// Edit makes what edit makes of the newest version the next one, and returns that. edit is
-// called again when another session was faster; its error ends Edit, and nothing is
-// written. An edit that changes nothing makes no version. If there is no memory, and edit
-// returns nil, the Version returned is zero.
+// Edit calls edit with the newest version, makes its result the next version, and returns that.
+// edit is called again when another session was faster; its error ends Edit, and nothing is
+// written. An edit that changes nothing makes no version. If there is no memory, and edit returns
+// nil, the Version returned is zero.
 //
-// An edit is done on top of what edit is given, so that it takes back nothing by mistake.
-// The session knows what it has made only if it knew what that was made of: else another
-// session's change is in it, which it has not read. Where the session has moved away what it
-// has not read, it makes nothing new: a *LostError. What fails is not kept, as the edit can be
-// done again; but what the store's policy holds back is, for a person to confirm: a *HeldError.
+// An edit is done on top of the version that edit is given, so that it takes back nothing by
+// mistake. The session knows the new version only if it knew the version that this was made from:
+// else another session's change is in it, which it has not read. If the session has moved away a
+// version that it has not read, Edit makes nothing new: a *LostError. An edit that fails is not
+// kept, as it can be done again; but a text that the store's policy holds back is kept, for a
+// person to confirm: a *HeldError.
 func (s *Session) Edit(ctx context.Context, path string, edit func(Seen) ([]byte, error), opts *WriteOptions) (versionlog.Version, error) {
 	path, release, err := s.enterClaimed(ctx, path, 0)
 	if err != nil {
@@ -250,13 +251,13 @@ func (s *Session) editOnce(ctx context.Context, path string, seen Seen, edit fun
 	switch {
 	case err != nil:
 		return versionlog.Version{}, s.keepIfHeld(ctx, err, path, data, func() (*memory.Head, error) { return under, nil }, nil)
-	case len(c.Versions) == 0: // another session has just written the very same bytes: two edits are to be two
+	case len(c.Versions) == 0: // another session has just written the very same bytes: two edits must give two
 		return versionlog.Version{}, &versionlog.ConflictError{Conflicts: []versionlog.Conflict{{Path: path, Expected: expect}}}
 	}
 	return c.Versions[0], nil
 }
 
-// put makes data the content of a path in one commit, under an expectation. What fails is
+// put makes data the content of a path in one commit, under an expectation. Data that fails is
 // not kept.
 func (s *Session) put(ctx context.Context, path string, data []byte, expect versionlog.Expectation, opts *WriteOptions) (versionlog.Version, error) {
 	return s.putChange(ctx, memory.Change{Action: versionlog.Put, Path: path, Content: data, Expect: expect}, opts)
@@ -346,8 +347,8 @@ func (p *plain) Turn() *Turn           { return &p.turn }
 func (p *plain) LostReply() *LostReply { return &p.lost }
 func (p *plain) Path() string          { return p.path }
 
-// Draft takes any version with the bytes of base for base: the session has read them. What is
-// saved is not saved again.
+// Draft takes any version with the bytes of base for base: the session has read them. Bytes that
+// are saved are not saved again.
 func (p *plain) Draft(string) (*Draft, error) {
 	if p.saved.ID != "" {
 		return nil, nil

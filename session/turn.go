@@ -5,19 +5,19 @@ import (
 	"sync/atomic"
 )
 
-// Turn lets the saves of one text follow one another. It is taken after Claims, and
-// held during I/O. Its zero value is ready for use. It is one word, and nothing more
-// until somebody waits for it.
+// Turn lets the saves of one text follow one another. It is taken after Claims, and held during
+// I/O. Its zero value is ready for use. It is one word, and nothing more until a caller waits for
+// it.
 type Turn struct {
-	taken atomic.Pointer[chan struct{}] // nil: nobody has it, and nobody has ever waited
+	taken atomic.Pointer[chan struct{}] // nil: no caller has it, and none has ever waited
 }
 
-// alone says that somebody has a Turn for which nobody has waited yet. Who does puts a
-// channel in its place, which is full while the Turn is taken.
+// alone says that a caller has a Turn for which no other has waited yet. The first that waits
+// puts a channel in its place, which is full while the Turn is taken.
 var alone = new(chan struct{})
 
-// Take returns when the turn is the caller's, who calls release once. The error is that
-// of ctx, which ends the waiting: a free turn is granted nevertheless.
+// Take returns when the turn is the caller's; the caller calls release once. The error is that of
+// ctx, which ends the waiting: a free turn is granted nevertheless.
 func (t *Turn) Take(ctx context.Context) (release func(), err error) {
 	if err := t.take(ctx); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (t *Turn) take(ctx context.Context) error {
 	}
 }
 
-// channel is what somebody waits at, be the turn taken or not.
+// channel is the channel at which callers wait, be the turn taken or not.
 func (t *Turn) channel() chan struct{} {
 	for {
 		now := t.taken.Load()

@@ -21,21 +21,23 @@ type Undone struct {
 
 // KeptConflict is a memory that an undo has left as it is.
 type KeptConflict struct {
-	ID   int // of the conflict that keeps what is to be there; NotKept: it could not be kept
+	ID   int // of the conflict that keeps the text that should be there; NotKept: it could not be kept
 	Path string
 	Why  string
 }
 
-// Undo takes back what another session, or an earlier undo, did above a sequence number, and keeps
-// what others have done since, as undo.PlanUndo plans it. It is one commit, unless the log
-// does not take as many changes at once: then they are made in order, and the same call goes on where
-// an earlier one has ended. A second call finds nothing to do. To take an undo back, undo its session.
+// Undo takes back the changes that another session, or an earlier undo, made above a sequence
+// number, and keeps later changes of others, as undo.PlanUndo plans it. It is one commit, unless
+// the log does not accept so many changes at once: then they are made in order, and the same call
+// continues where an earlier one has ended. A second call finds nothing to do. To take an undo
+// back, undo its session.
 //
-// What another session changes meanwhile is kept, too: the undo is planned anew with it. What cannot
-// be taken back cleanly stays as it is, and the text that would be there is kept as a conflict, once,
-// when all else is done. What was made before an error is in the Undone that comes with it.
+// Changes that another session makes meanwhile are kept, too: the undo is planned again with
+// them. A change that cannot be taken back cleanly stays as it is, and the text that would be
+// there is kept as a conflict, once, when all else is done. The changes that were made before an
+// error are in the Undone that comes with it.
 //
-// A later undo believes only those commits that were not made as a session's: the store is to be
+// A later undo believes only those commits that were not made as a session's: the store must be
 // open in the name of a person, see memory.Author.
 //
 // Errors are those of PlanUndo, CheckSources and memory.Store.Batch.

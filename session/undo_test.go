@@ -377,9 +377,9 @@ func TestUndoInCommits(t *testing.T) {
 	}
 }
 
-// TestUndoAfterRestore: what a restore has brought back of a session can be taken back anew, and what
-// it has taken back is not taken back twice. A session that says of its own commits that they have
-// taken something back is not believed.
+// TestUndoAfterRestore: changes of a session that a restore has brought back can be taken back
+// again, and changes that it has taken back are not taken back twice. A session that says of its
+// own commits that they have taken something back is not believed.
 func TestUndoAfterRestore(t *testing.T) {
 	r := newShared(t, 100)
 	r.write("B", "/f", ten)

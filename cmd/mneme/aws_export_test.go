@@ -39,7 +39,8 @@ func TestAWSExport(t *testing.T) {
 	}
 	p.must("", "fsck", "notes")
 
-	// What does not fit a transaction there is refused before anything is made or deleted.
+	// A change that does not fit a transaction there is refused before anything is made or
+	// deleted.
 	var puts []string
 	for i := range 98 {
 		puts = append(puts, fmt.Sprintf(`{"action":"put","path":"/many/%d","content":""}`, i))

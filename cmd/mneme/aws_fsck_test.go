@@ -138,7 +138,7 @@ func TestAWSRestoredTable(t *testing.T) {
 	for _, args := range [][]string{
 		{"write", "notes:/a.md"}, {"mount", "notes", "--at", t.TempDir()}, {"mount", "notes:ro", "--at", t.TempDir()},
 		{"fsck", "notes"}, {"fsck", "notes", "--accept-loss"},
-	} { // this machine has seen more, and nothing is to be accepted
+	} { // this machine has seen more, and there is nothing to accept
 		e := p.mneme("three\n", args...)
 		if out := e.stdout + e.stderr; e.code != 7 || strings.Contains(out, "--accept-loss") || strings.Contains(out, "accepted") || !strings.Contains(out, "mneme fsck --rebuild-index") {
 			t.Errorf("%v: exit code %d\n%s", args, e.code, out)

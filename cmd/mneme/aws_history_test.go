@@ -13,7 +13,7 @@ func TestAWSHistory(t *testing.T) {
 	p.must("two\nthree\n", "write", "notes:/dir/b.md", "-m", "more")
 	for _, test := range []struct {
 		args string
-		want []string // parts of what it prints, which is of as many lines
+		want []string // parts of its output, which has as many lines
 	}{
 		{"blame notes:/dir/b.md", []string{"3  20", "5  20"}},
 		{"log notes:/dir/ --operation renamed --json", []string{`"seq":4`}},

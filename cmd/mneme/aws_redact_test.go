@@ -108,7 +108,8 @@ func TestAWSRedact(t *testing.T) {
 		t.Error("log or export have it")
 	}
 
-	// What a rule lets go of goes the same way, and is finished by a key that may delete.
+	// A version that a rule lets go of goes the same way, and is finished by a key that may
+	// delete.
 	p.must("", "store", "update", "notes", "--keep-versions", "1")
 	gc := []string{"gc", "notes", "--grace", "0s"}
 	if out := p.must("", append(gc, "--dry-run")...); !regexp.MustCompile(`keeps the newest 1 version of a memory; \d+ versions would be erased`).MatchString(out) {

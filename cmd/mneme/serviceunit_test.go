@@ -11,9 +11,9 @@ import (
 	"mneme/cmd/mneme/serving"
 )
 
-// ownNamespace are the directives that give a service a mount namespace of its own, as
-// of systemd 258 (exec_needs_mount_namespace in its src/core/execute.c), and those that
-// imply one of them. What such a service mounts nobody else sees.
+// ownNamespace are the directives that give a service a mount namespace of its own, as of systemd
+// 258 (exec_needs_mount_namespace in its src/core/execute.c), and those that imply one of them.
+// No process outside such a service sees its mounts.
 var ownNamespace = strings.Fields(`
 	BindLogSockets BindPaths BindReadOnlyPaths DynamicUser ExecPaths ExtensionDirectories ExtensionImages IPCNamespacePath InaccessiblePaths
 	JoinsNamespaceOf LogNamespace MountAPIVFS MountFlags MountImages NetworkNamespacePath NoExecPaths PrivateBPF PrivateDevices PrivateIPC

@@ -16,7 +16,7 @@ import (
 
 // tampering is one change behind mneme's back.
 type tampering struct {
-	what string       // "flip a bit of commits.record", for whoever reads the failure
+	what string       // "flip a bit of commits.record", for a reader of the failure
 	do   func() error // an error says that the place does not take it
 }
 
@@ -130,7 +130,7 @@ func mutate(r *rand.Rand, data []byte) (verb string, other []byte) {
 	}
 }
 
-// tamperedHome gives this process a home of its own, for what a machine remembers.
+// tamperedHome gives this process a home of its own, for the things that a machine remembers.
 func tamperedHome(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

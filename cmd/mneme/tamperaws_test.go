@@ -219,7 +219,8 @@ func saysNothing(name string, attribute map[string]any) bool {
 		reflect.DeepEqual(attribute, map[string]any{"BOOL": false}) || name == "epoch" && reflect.DeepEqual(attribute, map[string]any{"N": "1"})
 }
 
-// mutateAttribute is mutate for what DynamoDB knows; "" where a value cannot be changed so.
+// mutateAttribute is mutate for values that DynamoDB knows; "" where a value cannot be changed
+// so.
 func mutateAttribute(r *rand.Rand, attribute map[string]any) (verb string, other map[string]any) {
 	for kind, value := range attribute {
 		switch kind {

@@ -253,7 +253,7 @@ func same(a, b any) bool {
 	return a == b
 }
 
-// mutateValue is mutate for what SQLite knows; "" where a value cannot be changed so.
+// mutateValue is mutate for values that SQLite knows; "" where a value cannot be changed so.
 func mutateValue(r *rand.Rand, value any) (verb string, other any) {
 	switch v := value.(type) {
 	case int64:
@@ -328,7 +328,7 @@ func (l *tamperedLibrary) pickFile(r *rand.Rand) *tampering {
 // notEvidence are changes that fsck need not find, since nothing that is read follows from
 // what they change: see docs/BACKUP.md.
 var notEvidence = []string{
-	"packing: ", // how far packing has come; a history that is packed anew is the same
+	"packing: ", // how far packing has come; a history that is packed again is the same
 	"packing.ord: ", "packing.gone: ", "packing.seq: ",
 	"packed.id: ", "packed.place: ", "packed.base: ", // how contents are kept: each of them decodes to its SHA-256, or is found
 	"replay blobs: ",        // a content that is packed is there once more

@@ -11,7 +11,7 @@ import (
 // Inode is what the kernel has of one file or directory, and has been told of it. Its zero value
 // is of one that the kernel does not know.
 //
-// The mount's lock guards it, as it guards whatever has it: but for the atomic fields, and for
+// The mount's lock guards it, as it guards the entry that has it: except the atomic fields, and
 // AwaitPushes, which takes the lock itself, fields and methods are used under that lock.
 //
 // # Pages
@@ -26,7 +26,7 @@ import (
 //
 // What was fetched ahead is pushed: put into the page cache without a request. A push must not
 // replace what a program has just written. An inode that was opened for writing once therefore
-// gets no pushes any more, and the first such open waits for those under way.
+// gets no more pushes, and the first such open waits for those under way.
 type Inode struct {
 	Lookups   uint64  // references that the kernel holds
 	Looked    Instant // when it got the last of them
@@ -41,18 +41,19 @@ type Inode struct {
 	ReadBelow atomic.Bool
 
 	asked atomic.Int64          // Instant when the directory was last listed, or the file's bytes were last asked for; 0: never, of this version
-	ahead atomic.Pointer[fetch] // of the file's bytes, before anybody has read them
+	ahead atomic.Pointer[fetch] // of the file's bytes, before any program has read them
 
 	aside *aside // nil: nothing of it is set
 }
 
-// aside is what few inodes have, of the many that are in memory when somebody lists a store.
+// aside holds the fields that few inodes need, of the many that are in memory when a program
+// lists a store.
 type aside struct {
 	birth      int64         // see Birth
 	nameNotice uint64        // see NameNotice
 	notice     uint64        // number of the notice that says that the pages are outdated
 	pushes     int           // under way
-	pushed     chan struct{} // closed when there is none any more; nil while nobody waits for that
+	pushed     chan struct{} // closed when none is left; nil while nothing waits for that
 }
 
 // nothingAside is what most inodes have. It does not change.
@@ -85,8 +86,8 @@ func (c *Inode) SetBirth(nanos int64) {
 	}
 }
 
-// NameNotice returns the number of the notice that tells of the inode's name, if it took another's
-// place; 0: nobody has to be told.
+// NameNotice returns the number of the notice that tells of the inode's name, if it took
+// another's place; 0: the kernel need not be told.
 func (c *Inode) NameNotice() uint64 { return c.few().nameNotice }
 
 // SetNameNotice notes that number.
@@ -115,8 +116,8 @@ func (c *Inode) Outdated() bool { return c.outdated }
 func (c *Inode) Misled(q *Notices) bool { return c.outdated && !q.Told(c.few().notice) }
 
 // Opened notes that a program has opened the file. If the pages are outdated, the reply says that
-// the kernel is to drop them. anew says that it has dropped them by itself, since the file is
-// truncated.
+// the kernel must drop them. The last argument says that it has dropped them automatically, since
+// the file is truncated.
 func (c *Inode) Opened(q *Notices, anew bool) {
 	if anew || q.Told(c.few().notice) {
 		c.outdated = false
@@ -140,9 +141,10 @@ func (c *Inode) Pushing() bool { return c.few().pushes > 0 }
 // of it: then it is as good as a new one.
 func (c *Inode) Idle() bool { return c.Lookups == 0 && !c.Pushing() && c.ahead.Load() == nil }
 
-// AwaitPushes is Write, and returns when no push is under way any more, or with ctx, whose error
-// it returns then. It takes the mount's lock, which the caller does not hold. There is no new push
-// afterwards; a caller that finds the inode by a name looks again, under the lock, which one it is.
+// AwaitPushes is Write, and returns when no push is under way any longer, or with ctx, whose
+// error it returns then. It takes the mount's lock, which the caller does not hold. There is no
+// new push afterwards; a caller that finds the inode by a name looks again, under the lock, which
+// one it is.
 func (c *Inode) AwaitPushes(ctx context.Context, mount sync.Locker) error {
 	mount.Lock()
 	c.Write()

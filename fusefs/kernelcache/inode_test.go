@@ -148,7 +148,7 @@ func TestPushedInodeIsSmallAgain(t *testing.T) {
 	}
 }
 
-// TestInodeIsSmall: whoever lists a store makes one for each memory.
+// TestInodeIsSmall: a program that lists a store makes one for each memory.
 func TestInodeIsSmall(t *testing.T) {
 	if size := unsafe.Sizeof(Inode{}); size > 48 {
 		t.Errorf("an inode takes %d bytes, want at most 48", size)

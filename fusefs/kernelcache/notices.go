@@ -32,7 +32,7 @@ type Notices struct {
 
 	mu       sync.Mutex    // guards what follows; nothing is called with it held
 	kernel   Kernel        // nil before Run
-	progress chan struct{} // closed when the kernel has taken in more, or at Close; nil while nobody waits
+	progress chan struct{} // closed when the kernel has taken in more, or at Close; nil while nothing waits
 	queues   map[uint64]*inodeQueue
 	pending  []*inodeQueue   // in the order in which they were enqueued
 	untold   map[uint64]bool // the numbers of the notices that the kernel has not taken in
@@ -66,7 +66,7 @@ type queued struct {
 	tries  int // how often the kernel did not know the inode
 }
 
-// NewNotices returns an empty queue. Nobody is told anything before Run.
+// NewNotices returns an empty queue. The kernel is not told anything before Run.
 func NewNotices() *Notices {
 	return &Notices{queues: map[uint64]*inodeQueue{}, untold: map[uint64]bool{}}
 }
@@ -222,7 +222,7 @@ func (q *Notices) Run(k Kernel) {
 	}
 }
 
-// tellLocked starts a goroutine for what is pending, if there may be one more.
+// tellLocked starts a goroutine for the pending notices, if one more is allowed.
 func (q *Notices) tellLocked() {
 	if q.kernel == nil || q.telling == maxTelling {
 		return
@@ -302,8 +302,8 @@ func (q *Notices) takenLocked(of *inodeQueue, batch []queued) {
 	}
 }
 
-// Close drops what is pending, since the mount is gone, and returns when no call of the kernel is
-// under way any more.
+// Close drops pending notices, since the mount is gone, and returns when no call of the kernel is
+// under way any longer.
 func (q *Notices) Close() {
 	q.mu.Lock()
 	q.closed, q.pending = true, nil

@@ -56,8 +56,8 @@ func (k *fakeKernel) Store(inode uint64, data []byte) (taken bool) {
 	return k.store == nil || k.store(inode, data)
 }
 
-// inOrder runs a test with a kernel that is told what is noticed, on a clock that stands still
-// while anybody works.
+// inOrder runs a test with a kernel that is told of each notice, on a clock that stands still
+// while a goroutine works.
 func inOrder(t *testing.T, test func(t *testing.T, k *fakeKernel, q *Notices)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func inOrder(t *testing.T, test func(t *testing.T, k *fakeKernel, q *Notices)) {
 	})
 }
 
-// settle returns when so much time has passed, and nobody works.
+// settle returns when so much time has passed, and no goroutine works.
 func settle(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -121,8 +121,8 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// TestNoticesFollowTheChange has the kernel ask at once for what it was told to forget: it gets
-// what is true by now.
+// TestNoticesFollowTheChange makes the kernel ask at once for the things that it was told to
+// forget: it gets their current state.
 func TestNoticesFollowTheChange(t *testing.T) {
 	inOrder(t, func(t *testing.T, k *fakeKernel, q *Notices) {
 		var mount sync.Mutex
@@ -241,7 +241,7 @@ func TestAwait(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := NewNotices() // nobody runs it: no kernel takes anything in
+				q := NewNotices() // nothing runs it: no kernel takes anything in
 				q.Content(1)
 				q.Content(1)
 				ctx, interrupt := context.WithCancelCause(t.Context())
@@ -265,7 +265,7 @@ func TestNothingIsToldAfterClose(t *testing.T) {
 		free := make(chan struct{})
 		k, q := &fakeKernel{}, NewNotices()
 		k.forgetName = func(uint64, string) { <-free }
-		k.forget = func(uint64, bool) bool { return false } // each is to be repeated
+		k.forget = func(uint64, bool) bool { return false } // each must be repeated
 		q.Run(k)
 		q.Content(1)
 		synctest.Wait()
@@ -296,7 +296,7 @@ func TestNothingIsToldAfterClose(t *testing.T) {
 	})
 }
 
-// TestCloseBeforeRun: a mount can end before anybody is told anything.
+// TestCloseBeforeRun: a mount can end before the kernel is told anything.
 func TestCloseBeforeRun(t *testing.T) {
 	k, q := &fakeKernel{}, NewNotices()
 	q.Content(1)

@@ -23,7 +23,7 @@ const (
 // when two files are read that are not cached, one soon after the other, in directories that have
 // been listed; a file that is opened by its name is fetched alone. From then on the walk is
 // followed in the order of listings: the rest of the directory, and the directories after it, as
-// far up as they have been listed. Fetched bytes wait at the inode as long as the walk goes on,
+// far up as they have been listed. Fetched bytes wait at the inode as long as the walk continues,
 // and are pushed once the kernel knows it; a read that comes before joins the fetch.
 //
 // Its methods may be called at once from many goroutines that do not hold the mount's lock.
@@ -85,7 +85,7 @@ func (p *Prefetcher) Read(ctx context.Context, n Node, head *memory.Head) []byte
 }
 
 // Listed notes that a directory has been listed to its end: the reader of the walk that comes
-// through it is there. What was fetched of it is pushed.
+// through it is there. The fetched contents of its files are pushed.
 func (p *Prefetcher) Listed(dir Node) {
 	for _, f := range p.arrived(dir) {
 		if f.ended() {
@@ -144,7 +144,7 @@ func (p *Prefetcher) stopped(w *walk) {
 	}
 }
 
-// movedLocked notes that the reader of a walk goes on, past what was pushed.
+// movedLocked notes that the reader of a walk continues past the pushed files.
 func (p *Prefetcher) movedLocked(w *walk) {
 	w.files -= w.pushed.files
 	w.bytes -= w.pushed.bytes
@@ -176,9 +176,9 @@ func (p *Prefetcher) launchLocked() {
 	}
 }
 
-// widthLocked is how many batches may be under way: as many as are needed to have a
-// file every pace. What is read together is near, and costs time of a processor,
-// of which the reader needs some, too: one at a time.
+// widthLocked is how many batches may be under way: as many as are needed to have a file every
+// pace. Files that are read together are near, and reading them costs processor time, of which
+// the reader needs some, too: one batch at a time.
 func (p *Prefetcher) widthLocked(w *walk) int {
 	if w.batch > 1 {
 		return 1
@@ -186,8 +186,9 @@ func (p *Prefetcher) widthLocked(w *walk) int {
 	return max(minFetching, min(maxFetching, int(p.took/pace)))
 }
 
-// fetch brings a batch, and pushes what nobody has asked for yet. Pushing comes last: the kernel
-// lets a program wait that has asked. What comes next is under way before a reader can get there.
+// fetch brings a batch, and pushes the files that no program has asked for yet. Pushing comes
+// last: the kernel makes a program that has asked wait. The next batch is under way before a
+// reader can get there.
 func (p *Prefetcher) fetch(w *walk, batch []*fetch) {
 	start := time.Now()
 	if w.ctx.Err() == nil {

@@ -11,8 +11,8 @@ import (
 	"mneme/memory"
 )
 
-// TestFetchedIsPushed holds that the kernel gets what was fetched when it knows the file, unless
-// that was read before, is another version by now, or is written.
+// TestFetchedIsPushed holds that the kernel gets the fetched bytes when it knows the file, unless
+// they were read before, belong to an older version now, or the file is written.
 func TestFetchedIsPushed(t *testing.T) {
 	walking(t, 2, 6, func(t *testing.T, w *walker) {
 		k := &fakeKernel{}

@@ -6,8 +6,8 @@ import (
 	"mneme/memory"
 )
 
-// Source is the tree that a Prefetcher fetches from. Its methods take the mount's lock themselves,
-// but for PushableLocked. They are called at once from many goroutines.
+// Source is the tree that a Prefetcher fetches from. Its methods take the mount's lock
+// themselves, except PushableLocked. They are called at once from many goroutines.
 type Source interface {
 	// List returns what is in a directory, in the order of its listing: what comes after one of
 	// them, or everything if after is nil.

@@ -164,7 +164,7 @@ type walker struct {
 	ended atomic.Int32 // how often the last walk has stopped
 }
 
-// walking runs a test with a tree, on a clock that stands still while anybody works.
+// walking runs a test with a tree, on a clock that stands still while a goroutine works.
 func walking(t *testing.T, dirs, files int, test func(t *testing.T, w *walker)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -27,7 +27,7 @@ type walk struct {
 	top    Node     // the highest one
 	files  int      // ahead of the reader
 	bytes  int64    // likewise
-	pushed amount   // of these, what the kernel has, so that nobody will ask for it
+	pushed amount   // those of them that the kernel has, so that it will not ask for them
 
 	waiting map[*fetch]struct{} // at their inodes, for a reader or the kernel
 }
@@ -45,7 +45,7 @@ func newWalk(s Source, dir Node, idle func(w *walk)) *walk {
 	return w
 }
 
-// end cancels what is being fetched for the walk alone, and lets go of what nobody has asked for.
+// end cancels fetches for the walk alone, and drops contents that no program has asked for.
 func (w *walk) end() {
 	w.idle.Stop()
 	w.cancel()
@@ -108,7 +108,7 @@ func (w *walk) next(s Source) *fetch {
 	}
 }
 
-// climb goes on after the highest directory of a walk, in the one above it.
+// climb continues after the highest directory of a walk, in the one above it.
 func (w *walk) climb(s Source) bool {
 	up := s.Parent(w.top)
 	if up == nil || !wasListed(up) {

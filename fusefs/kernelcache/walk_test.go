@@ -54,7 +54,7 @@ func TestLoneReadFetchesOne(t *testing.T) {
 }
 
 // TestWalkInOrder holds that a walk is followed in the order of listings: down into directories
-// that nobody has listed, and up as far as they have been.
+// that no program has listed, and up as far as they have been.
 func TestWalkInOrder(t *testing.T) {
 	walking(t, 3, 2, func(t *testing.T, w *walker) {
 		above := w.add(nil, nil)
@@ -141,8 +141,8 @@ func TestWalksAreBounded(t *testing.T) {
 	})
 }
 
-// TestWalkGoesOnPastWhatIsPushed: nobody reads what the kernel has, so that a walk goes on with the
-// listings.
+// TestWalkGoesOnPastWhatIsPushed: no program reads what the kernel has, so that a walk continues
+// with the listings.
 func TestWalkGoesOnPastWhatIsPushed(t *testing.T) {
 	walking(t, 80, 30, func(t *testing.T, w *walker) {
 		w.Connect(&fakeKernel{})

@@ -63,7 +63,7 @@ func (n *Entry) MarkerLocked() uint64 { return n.marker }
 // LastPathLocked returns where n was when another session took its place away.
 func (n *Entry) LastPathLocked() string { return n.lastPath }
 
-// IsMkstempLocked reports whether n was made under a name that is to be temporary.
+// IsMkstempLocked reports whether n was made under a name that is meant to be temporary.
 func (n *Entry) IsMkstempLocked() bool { return n.mkstemp }
 
 // IsProbeLocked reports whether n was made to find out whether files can be made.

@@ -17,7 +17,8 @@ func (t *Tree) RestoreLocked(dir *Entry, name string, mode uint32, at time.Time)
 	return n
 }
 
-// RestoreGoneLocked makes again what has no place any more, for those who have it open.
+// RestoreGoneLocked makes again an entry that no longer has a place, for the programs that have
+// it open.
 func (t *Tree) RestoreGoneLocked(mode uint32, at time.Time, was string, removed bool) *Entry {
 	n := t.newEntry(mode, at)
 	n.removed, n.setAside().lastPath = removed, was

@@ -15,7 +15,7 @@ func (t *Tree) ApplyLocked(c *versionlog.Commit) {
 			t.eraseLocked(v)
 		}
 	}
-	for _, v := range c.Versions { // what leaves makes room for what arrives
+	for _, v := range c.Versions { // entries that leave make room for entries that arrive
 		if v.Redacted() {
 			continue
 		}
@@ -77,7 +77,7 @@ func (t *Tree) InstallLocked(v versionlog.Version) {
 		if n.head.Seq() >= v.Seq {
 			return
 		}
-		t.revealLocked(n, v.Path) // somebody else wrote it: it is to be seen
+		t.revealLocked(n, v.Path) // another session wrote it: it must be seen
 	}
 	dir, name := t.dirOfLocked(&v)
 	n := dir.children[name]
@@ -105,14 +105,14 @@ func (t *Tree) InstallLocked(v versionlog.Version) {
 		hidden = n.VersionLocked()
 	}
 	t.SupersedeLocked(n, dir, name, v)
-	if hides { // nobody can give it its name back any more
+	if hides { // nothing can give it its name back any longer
 		t.UnhideLocked(n)
 		t.InstallLocked(hidden)
 	}
 }
 
-// ShowLocked brings a head that was read from the log into the tree, unless the tree
-// has been told of it, and of what came after, by the follower.
+// ShowLocked brings a head that was read from the log into the tree, unless the follower has told
+// the tree of it, and of later commits.
 func (t *Tree) ShowLocked(v versionlog.Version) {
 	switch {
 	case v.Seq <= t.applied && t.loading.done:
@@ -160,9 +160,8 @@ func (t *Tree) dirOfLocked(v *versionlog.Version) (dir *Entry, name string) {
 	return dir, name
 }
 
-// makeDirsLocked returns the directory of a path, made where it is missing. A file
-// in the way is one that this mount has not committed, or one that was read
-// from the log and is gone there by now.
+// makeDirsLocked returns the directory of a path, made where it is missing. A file in the way is
+// one that this mount has not committed, or one that was read from the log and is now gone there.
 func (t *Tree) makeDirsLocked(path string, at time.Time) *Entry {
 	dir := t.root
 	if path == "" {
@@ -214,7 +213,7 @@ func (t *Tree) evictedBelowLocked(n *Entry) {
 	}
 }
 
-// endHiddenDirLocked is evictedBelowLocked for what is hidden in a directory that had a name
+// endHiddenDirLocked is evictedBelowLocked for everything hidden in a directory that had a name
 // which another session has given to a file.
 func (t *Tree) endHiddenDirLocked(dir *Entry, name string) {
 	if d := dir.hiddenDirs[name]; d != nil {

@@ -101,7 +101,7 @@ func redactAll(ctx context.Context, t interface{ Fatal(args ...any) }, ms *memor
 	}
 }
 
-// quiet is a tree for which nobody is told anything.
+// quiet is a tree that tells its Invalidator nothing.
 type quiet struct {
 	*Tree
 	mu sync.RWMutex

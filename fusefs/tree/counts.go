@@ -1,8 +1,8 @@
 package tree
 
-// countLocked counts n as what it is by now, in place of what it was. It follows every change
-// of its place, and of whether it differs from the log. What is below a directory comes
-// and goes with it.
+// countLocked counts n as its current kind, in place of its earlier one. It follows every change
+// of n's place, and of whether n differs from the log. The entries below a directory come and go
+// with it.
 func (n *Entry) countLocked() {
 	is := n.countsAs()
 	if is == n.as {
@@ -28,7 +28,7 @@ func (n *Entry) SetEditedLocked(edited bool) {
 	n.countLocked()
 }
 
-// countsAs is what n is by now.
+// countsAs is the kind as which n counts now.
 func (n *Entry) countsAs() tallied {
 	switch {
 	case n.tree == nil || !n.isPlaced():

@@ -15,8 +15,8 @@ func (n *Entry) MarkedLocked(marker uint64) { n.marker = max(n.marker, marker) }
 // UnmarkLocked notes that it does not.
 func (n *Entry) UnmarkLocked() { n.marker = 0 }
 
-// EmptiedLocked returns the directories to be taken out of the log, with their markers: they were
-// removed here while they hid memories, and hide none any more. They are the caller's.
+// EmptiedLocked returns the directories that must be taken out of the log, with their markers:
+// they were removed here while they hid memories, and no longer hide any. They are the caller's.
 func (t *Tree) EmptiedLocked() map[string]uint64 {
 	emptied := t.emptied
 	t.emptied = map[string]uint64{}

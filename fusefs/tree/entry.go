@@ -16,7 +16,7 @@ func (n *Entry) Inode() *Inode { return n.inode.Load() }
 // KeepInode keeps h, unless something is kept already.
 func (n *Entry) KeepInode(h *Inode) { n.inode.CompareAndSwap(nil, h) }
 
-// DropInode keeps nothing any more.
+// DropInode drops what is kept for the user.
 func (n *Entry) DropInode() { n.inode.Store(nil) }
 
 // nothingAside is what most files have. It does not change.
@@ -69,8 +69,8 @@ func (n *Entry) changedLocked() {
 	}
 }
 
-// PathLocked is where n lies in its store, "" for the store's root, and false when n
-// has no place there any more.
+// PathLocked is where n lies in its store, "" for the store's root, and false when n no longer
+// has a place there.
 func (n *Entry) PathLocked() (string, bool) {
 	if n.head != nil && n.isAt(n.head.Path()) { // as a rule
 		return n.head.Path(), true
@@ -117,8 +117,8 @@ func Split(path string) (dir, name string) {
 	return path[:i], path[i+1:]
 }
 
-// SetMadeUpLocked notes that a file was made under a name that is to be temporary, or to find out
-// whether files can be made.
+// SetMadeUpLocked notes that a file was made under a name that is meant to be temporary, or to
+// find out whether files can be made.
 func (n *Entry) SetMadeUpLocked(mkstemp, probe bool) {
 	if mkstemp || probe {
 		a := n.setAside()
@@ -149,7 +149,7 @@ func (n *Entry) TouchLocked(at time.Time) {
 	n.changedLocked()
 }
 
-// noteLastPathLocked notes the paths of n and all below it, for those who write there.
+// noteLastPathLocked notes the paths of n and all below it, for the programs that write there.
 func (n *Entry) noteLastPathLocked() {
 	if path, ok := n.PathLocked(); ok {
 		n.setAside().lastPath = path
@@ -165,7 +165,7 @@ func (n *Entry) noteLastPathLocked() {
 // IsSupersededLocked reports whether another entry has taken n's place.
 func (n *Entry) IsSupersededLocked() bool { return n.line != nil && n.line.last != n }
 
-// LatestLocked is the entry that stands for n's memory by now: n while it has its place.
+// LatestLocked is the entry that stands for n's memory now: n while it has its place.
 func (n *Entry) LatestLocked() *Entry {
 	for n.IsSupersededLocked() {
 		n = n.line.last

@@ -47,5 +47,5 @@ func (t *Tree) Shown() versionlog.Tip {
 // BeginAt notes that the tree begins as the log is at a tip: what comes after is followed.
 func (t *Tree) BeginAt(tip versionlog.Tip) { t.applied, t.appliedDigest = tip.Seq, tip.Digest }
 
-// IsAwaitedLocked reports whether anybody waits for the tree to show more.
+// IsAwaitedLocked reports whether a caller waits for the tree to show more.
 func (t *Tree) IsAwaitedLocked() bool { return t.followed != nil }

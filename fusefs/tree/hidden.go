@@ -9,11 +9,11 @@ import (
 // writes the next version of the same memory, and one that dies in between has
 // lost nothing.
 //
-// A directory whose memories are all hidden lists nothing, and can be removed.
-// It is hidden then, too: it has its parent and its name still, so that what is
-// hidden in it has a path, but is not among the parent's children. It comes back
-// with the next directory of that name, and ends with the last that it hides.
-// What else gets its name takes its place: then what it hides is removed.
+// A directory whose memories are all hidden lists nothing, and can be removed. It is hidden then,
+// too: it has its parent and its name still, so that what is hidden in it has a path, but is not
+// among the parent's children. It comes back with the next directory of that name, and ends with
+// the last that it hides. Any other entry that gets its name takes its place: then the memories
+// that it hides are removed.
 
 // hideFromLocked notes that n, which is committed at dir/name, has a scratch name now.
 func (t *Tree) hideFromLocked(dir *Entry, name string, n *Entry) {
@@ -48,8 +48,8 @@ func (t *Tree) UnhideLocked(n *Entry) {
 	}
 }
 
-// StillEmptiedLocked notes a directory, with its marker, that is yet to be taken out of the log:
-// it was removed here, and hides nothing any more.
+// StillEmptiedLocked notes a directory, with its marker, that must still be taken out of the log:
+// it was removed here, and no longer hides anything.
 func (t *Tree) StillEmptiedLocked(path string, marker uint64) {
 	t.emptied[path] = marker
 	t.hasEmptied.Store(true)

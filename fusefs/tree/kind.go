@@ -1,6 +1,7 @@
 package tree
 
-// What a file is to the log, at its path in the mount. It is one of these at a time:
+// A file has one of these kinds at a time, which says what it is to the log, at its path in the
+// mount:
 //
 //	memory       the log has it there: head is what it has
 //	hidden       it has a scratch name here; the log has head, at origin
@@ -9,10 +10,10 @@ package tree
 //	lost         another session has removed it, or has taken its place away
 //	removed      this mount has removed it
 //
-// A file is made mount-only by a program, or a memory by the log. A commit makes a
-// memory of it, and a rename to a scratch name hides it, until it comes back. The last
-// three have no name any more, and end with those who have them open; one that is lost
-// may be made a memory again by what is written to it.
+// A file is made mount-only by a program, or a memory by the log. A commit makes a memory of it,
+// and a rename to a scratch name hides it, until it comes back. The last three no longer have a
+// name, and end with the programs that have them open; a write to one that is lost may make it a
+// memory again.
 //
 // A directory is there, hidden (hidden.go), or removed.
 
@@ -35,7 +36,7 @@ func (n *Entry) HasUnloggedNameLocked() bool { return n.unlogged && n.HasNameLoc
 // HasNameLocked reports whether n has a name in a directory.
 func (n *Entry) HasNameLocked() bool { return n.parent != nil }
 
-// IsGoneLocked reports whether n stays only for those who have it open, so that nobody can
+// IsGoneLocked reports whether n stays only for programs that have it open, so that no lookup can
 // find it by a name.
 func (n *Entry) IsGoneLocked() bool { return n.removed || n.IsSupersededLocked() }
 

@@ -18,11 +18,11 @@ func (t *Tree) LeftLocked(n *Entry, at time.Time) {
 	t.PruneLocked(dir)
 }
 
-// A version may have been erased before it was followed: then it does not say where it was,
-// where it was moved from, nor what it holds. What the tree has of its memory, or directory, is
-// outdated by it, and leaves the tree as if another session had removed it. Since the current
-// version of a memory is never erased, it is gone in the log, too, or a later commit brings it
-// in again. Of the past the tree may have the very version that is erased.
+// A version may have been erased before it was followed: then it does not say where it was, where
+// it was moved from, nor what it holds. The entry that the tree has of its memory, or directory,
+// is outdated by it, and leaves the tree as if another session had removed it. Since the current
+// version of a memory is never erased, the memory is gone in the log, too, or a later commit
+// brings it in again. A tree of the past may have the very version that is erased.
 
 // eraseLocked takes what the erased version v has changed out of the tree.
 func (t *Tree) eraseLocked(v *versionlog.Version) {

@@ -10,12 +10,11 @@ import (
 	"mneme/versionlog"
 )
 
-// The heads of a store load while it is in use already. The rule that makes
-// this sound: whatever is read from the log was read after the mount knew its
-// first tip, and the follower brings every commit above that tip. So once a
-// path has been read, in whatever way, the tree stays right about it, if only
-// nothing older ever replaces something newer. That is what sequence numbers
-// decide, and, for what is gone, Tree.freed.
+// The heads of a store load while it is in use already. The rule that makes this sound:
+// everything that is read from the log was read after the mount knew its first tip, and the
+// follower brings every commit above that tip. So once a path has been read, in whatever way, the
+// tree stays right about it, if only nothing older ever replaces something newer. Sequence
+// numbers decide that and, for paths that are gone, Tree.freed.
 
 const (
 	// maxAsked bounds the names that are remembered to have been asked for.
@@ -70,9 +69,8 @@ func (t *Tree) Walk(ctx context.Context) error {
 	return nil
 }
 
-// loadHeads brings heads into the tree, and returns the paths of those that had gone
-// by then. After each batch it calls reached, under the lock, with the path of the
-// last.
+// loadHeads brings heads into the tree, and returns the paths of those that had gone in the
+// meantime. After each batch it calls reached, under the lock, with the path of the last.
 func (t *Tree) loadHeads(heads iter.Seq2[versionlog.Version, error], reached func(path string)) (gone []string, err error) {
 	batch := make([]versionlog.Version, 0, loadBatch)
 	flush := func() {

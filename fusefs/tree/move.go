@@ -18,8 +18,8 @@ type Move struct {
 	Target   *Entry // what is in the way; nil
 }
 
-// ResolveLocked makes m name what is there by now, when another session's versions
-// have taken the place of what it named.
+// ResolveLocked makes m name the current entries, when another session's versions have taken the
+// place of the entries that it named.
 func (m *Move) ResolveLocked() {
 	m.Entry = m.Entry.LatestLocked()
 	if m.Target != nil {
@@ -27,8 +27,8 @@ func (m *Move) ResolveLocked() {
 	}
 }
 
-// MovedAwayLocked reports whether another session has moved what is to move, or has
-// removed it. m has been resolved.
+// MovedAwayLocked reports whether another session has moved the entry that the rename moves, or
+// has removed it. m has been resolved.
 func (m *Move) MovedAwayLocked() bool {
 	path, ok := m.Entry.PathLocked()
 	return !ok || path != m.FromPath
@@ -44,8 +44,8 @@ func (t *Tree) TakeLocked(m *Move) (displaced *Entry) {
 		t.told.NameLocked(m.To, m.New, nil)
 	}
 	if old := m.To.children[m.New]; old != nil && old != m.Entry {
-		// What another session has put there since is not what the rename means
-		// to remove: who writes to it is to hear that its place is gone.
+		// A file that another session has put there since is not the one that the rename means to
+		// remove: a program that writes to it must hear that its place is gone.
 		if old.removed = old == m.Target; old.removed {
 			displaced = old
 		}
@@ -92,8 +92,8 @@ func (t *Tree) RevealLocked(m *Move) {
 	m.Entry.SetUnloggedLocked(false)
 }
 
-// MovedLocked brings v, by which a file has moved, into the tree. What v has moved is
-// what was at its source by then.
+// MovedLocked brings v, by which a file has moved, into the tree. v has moved the file that was
+// at its source at that time.
 func (t *Tree) MovedLocked(m *Move, source string, v versionlog.Version) (displaced *Entry) {
 	m.ResolveLocked()
 	if at, ok := m.Entry.LogPathLocked(); !ok || at != source {
@@ -280,7 +280,7 @@ func markedBelowLocked(dir *Entry) (marked []markedDir) {
 func (t *Tree) putBackLocked(n *Entry, path string) {
 	from := n.parent
 	if from == nil {
-		return // its place is a directory's by now
+		return // its place is now a directory's
 	}
 	t.told.NameLocked(from, n.name, nil)
 	t.DetachLocked(n)

@@ -7,8 +7,8 @@ import (
 	"mneme/memory"
 )
 
-// New returns a tree that has yet to load. mu is the lock of what it is part of; with life ends what is
-// read for several requests at once.
+// New returns a tree that has yet to load. mu is the lock of the mount that it is part of; life
+// ends the reads that several requests share.
 func New(life context.Context, mu *sync.RWMutex, store *memory.Store, opts *Options) *Tree {
 	t := &Tree{
 		mu: mu, store: store, life: life, ids: opts.IDs, session: opts.Session, told: opts.Told, owner: opts.Owner, opts: *opts, log: opts.Logger, begin: opts.Begin,

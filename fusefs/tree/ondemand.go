@@ -67,14 +67,14 @@ func (t *Tree) ask(ctx context.Context, path string) error {
 	})
 }
 
-// share lets requests that want to know the same of the log at one time ask it once. One
-// whose ctx ends leaves that to the others.
+// share lets requests that ask the log for the same at one time ask it once. One whose ctx ends
+// leaves that to the others.
 func (t *Tree) share(ctx context.Context, what string, ask func() error) error {
 	do := func() error {
 		_, err, _ := t.flights.Do(what, func() (any, error) { return nil, ask() })
 		return err
 	}
-	if ctx == t.life { // nobody can leave
+	if ctx == t.life { // no caller can leave
 		return do()
 	}
 	ended := make(chan error, 1)
@@ -96,9 +96,9 @@ func (t *Tree) firstIn(path string) (v versionlog.Version, err error) {
 	return v, err
 }
 
-// answered brings what the log has at a path, or as an example of what is below
-// it, into the tree. It returns false when the example has gone meanwhile, which
-// says nothing about the directory.
+// answered brings into the tree the memory that the log has at a path, or as an example of one
+// below it. It returns false when the example has gone meanwhile, which says nothing about the
+// directory.
 func (t *Tree) answered(path string, v versionlog.Version) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,8 +14,7 @@ func (t *Tree) freedSinceLocked(v *versionlog.Version) bool {
 	return t.freed[v.Path] > v.Seq || t.freed[v.MemoryID] > v.Seq
 }
 
-// outdatedLocked reports whether the tree shows that v is not the head of its path
-// any more.
+// outdatedLocked reports whether the tree shows that v is no longer the head of its path.
 func (t *Tree) outdatedLocked(v versionlog.Version) bool {
 	if t.freedSinceLocked(&v) {
 		return true

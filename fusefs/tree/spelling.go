@@ -12,19 +12,18 @@ import (
 	"mneme/versionlog"
 )
 
-// A name with accents has several spellings, which are one file: the tree and the
-// log know it by its NFC. Programs compare bytes: a program that copies from a Mac
-// and then removes what it finds and did not copy, is to find the names that it
-// made. A directory lists a name
+// A name with accents has several spellings, which are one file: the tree and the log know it by
+// its NFC. Programs compare bytes: a program that copies from a Mac and then removes the names
+// that it finds and did not copy must find the names that it made. A directory lists a name
 //
 //  1. as this mount has made it, or renamed it to, since the history last said how;
 //  2. or else as the history says: its versions have the spelling of their paths;
-//  3. where that is in NFC, as somebody first asked for it here;
+//  3. where that is in NFC, as a lookup first spelled it here;
 //  4. or else in NFC.
 //
-// The history says of a file what its own version does, and of a directory that the
-// log has itself, likewise. A directory that memories imply is spelled as the newest
-// version below it that says otherwise than NFC.
+// For a file, the history's spelling is that of its own version. The same is true of a directory
+// that the log has itself. A directory that memories imply is spelled as the newest version below
+// it that says otherwise than NFC.
 
 // SpellLocked notes how a program has made n, or renamed it to, or asks for it.
 func (n *Entry) SpellLocked(name string) { n.setSpelling(Listable(n.name, name)) }
@@ -68,8 +67,8 @@ func (n *Entry) spelledByHeadLocked() string {
 	return ""
 }
 
-// AskedForLocked notes how n, which is in dir, was spelled by somebody who looked it up, if
-// that is to be listed.
+// AskedForLocked notes how a lookup spelled n, which is in dir, if listings must show that
+// spelling.
 func AskedForLocked(dir, n *Entry, name string) {
 	if n.name == name || dir.tree == nil || n.spelling != "" || n.spelledByHeadLocked() != "" {
 		return

@@ -7,20 +7,18 @@ import (
 	"mneme/versionlog"
 )
 
-// Another session's version of a file, or its rename of one, is a new file here:
-// it gets an entry, and with it an inode, of its own, as if it had been renamed
-// over the old one. Whoever has that open or mapped goes on reading the version
-// that he opened; who looks the name up finds the new one. The kernel cuts what
-// it reads at the size that it knows and keeps what it has read page by page, so
-// that in one inode a reader could get bytes of two versions.
+// Another session's version of a file, or its rename of one, is a new file here: it gets an
+// entry, and with it an inode, of its own, as if it had been renamed over the old one. A program
+// that has the old file open or mapped continues to read the version that it opened; a lookup of
+// the name finds the new one. The kernel cuts what it reads at the size that it knows and keeps
+// what it has read page by page, so that in one inode a reader could get bytes of two versions.
 
 // StandAloneLocked makes n stand for itself, whatever has taken its place.
 func (n *Entry) StandAloneLocked() { n.setAside().line = nil }
 
-// SupersedeLocked makes v, by another session, the head of n's memory, which has the
-// name in dir: n's own, or the one that it has been given. It returns the entry
-// that is there then. What is being written to n stays as it is, based on what
-// it was based on.
+// SupersedeLocked makes v, by another session, the head of n's memory, which has the name in dir:
+// n's own, or the one that it has been given. It returns the entry that has the name afterwards.
+// Bytes that are being written to n stay as they are, with the same base.
 func (t *Tree) SupersedeLocked(n *Entry, dir *Entry, name string, v versionlog.Version) *Entry {
 	head := memory.NewHead(&v)
 	used, length := t.told.SupersedingLocked(n, head)
@@ -61,9 +59,9 @@ func (t *Tree) SupersedeLocked(n *Entry, dir *Entry, name string, v versionlog.V
 	return m
 }
 
-// setSuccessorLocked makes m what stands for n's memory by now: what was written to n has made
-// it, where the memory was gone, or after another session had moved to elsewhere
-// what it had put in n's place.
+// setSuccessorLocked makes m the entry that now stands for n's memory: a write to n has made it,
+// where the memory was gone, or where another session had moved away the entry that it had put in
+// n's place.
 func (n *Entry) setSuccessorLocked(m *Entry) {
 	last := n.LatestLocked()
 	_, there := last.PathLocked()

@@ -33,7 +33,8 @@ import (
 // and asks the log (Ensure); another session's commit is applied (ApplyLocked); a commit of this
 // session is brought in. From then on the tree stays right about it, by what is applied, and by T1.
 //
-// What is there is an Entry, and what that is to the log (kind.go) changes like this:
+// An existing file is an Entry, and its kind, which says what it is to the log (kind.go), changes
+// like this:
 //
 //	 made by a program          told by the log
 //	        │                          │
@@ -44,27 +45,27 @@ import (
 //	        └────────is gone ───────┼──┼─┼──────────── hidden
 //	                                │  │ │
 //	another session has written     │  │ └ this mount removes it: removed
-//	it, and somebody uses the       │  │
-//	entry: superseded ──────────────┘  └ another session removes or moves it: lost
+//	it, and the entry is in         │  │
+//	use: superseded ────────────────┘  └ another session removes or moves it: lost
 //
-// What is superseded, lost or removed has no name any more; it ends with the last that knows it.
-// What is written to a lost file may make the memory anew.
+// An entry that is superseded, lost or removed no longer has a name; it ends with the last
+// program that knows it. A write to a lost file may make the memory again.
 //
-// A directory is there because of what is in it, because the log has it itself (its marker is the
-// commit that made it), or because this mount has made or emptied it (it stays). One that is removed
-// while memories are hidden in it is hidden, too, until the last of them is gone.
+// A directory exists because of the entries in it, because the log has it itself (its marker is
+// the commit that made it), or because this mount has made or emptied it (it stays). One that is
+// removed while memories are hidden in it is hidden, too, until the last of them is gone.
 //
 // # Invariants
 //
 //	T1 newest wins     A head is replaced only by one of a higher sequence number. A path that was
 //	                   freed remembers the number that freed it as long as heads load; later, while
 //	                   the follower has not come so far.
-//	T2 right about     That there is nothing at a path is said only where the tree is right about
+//	T2 right about     The tree says that a path is empty only where it is right about
 //	                   it (RightAboutLocked), and the kernel keeps it only there.
 //	T3 own commits     A commit of this session is brought in by the request that makes it, before
 //	                   it may be applied, or if its reply was lost, when it is applied.
-//	T4 used entries    An entry that somebody uses keeps its version: another session's is another
-//	                   entry, its successor. Only one that nobody uses gets another head in place.
+//	T4 used entries    An entry in use keeps its version: another session's is another
+//	                   entry, its successor. Only one that is not in use gets another head in place.
 //	T5 no loose ends   An entry with a name is found by it. An entry that the log does not have has
 //	                   an owner: a name, a handle, or what is being written to it.
 //	T6 told after      The Invalidator is told after the change, in the order of changes, under the
@@ -88,7 +89,7 @@ type Tree struct {
 	told    Invalidator
 	opts    Options
 	log     *slog.Logger
-	life    context.Context // of what is read for several requests at once: the mount's
+	life    context.Context // of reads that several requests share: the mount's
 	begin   func(task func())
 
 	// Guarded by mu.
@@ -97,7 +98,7 @@ type Tree struct {
 	appliedDigest versionlog.Digest // of that commit
 	followed      chan struct{}     // closed, and nil, when applied grows; see AwaitApplied
 	freed         map[string]uint64 // paths freed: by this mount above applied; while heads load, by all; and ids of memories of which a later version was erased
-	emptied       map[string]uint64 // directories that were removed, and hide nothing any more, with their markers; see EmptiedLocked
+	emptied       map[string]uint64 // directories that were removed, and no longer hide anything, with their markers; see EmptiedLocked
 	loading       loading
 	counts        Counts
 	flights       singleflight.Group // what requests read from the log while heads load
@@ -112,7 +113,8 @@ type Options struct {
 	Told    Invalidator
 	Owner   any // what the tree belongs to: it does not look at it
 	Logger  *slog.Logger
-	// FileMode and DirMode are the type and permissions of what the log tells of.
+	// FileMode and DirMode are the type and permissions of the files and directories that the log
+	// has.
 	FileMode func(v *versionlog.Version) uint32
 	DirMode  func(path string) uint32
 	Begin    func(task func()) // begins work in the background, which ends with the tree's life
@@ -120,9 +122,9 @@ type Options struct {
 	Since    time.Time         // when the root was made
 }
 
-// Invalidator is told what changes, by a tree, for those who know its entries: the kernel, open files,
-// the notes for a process that goes on with the mount. Its methods are called with the lock held,
-// after the change, but for Superseding; they do not wait.
+// Invalidator is told of changes by a tree, for the users of its entries: the kernel, open files,
+// the notes for a process that continues the mount. Its methods are called with the lock held,
+// after the change, except Superseding; they do not wait.
 type Invalidator interface {
 	// NameLocked says that a name of a directory means something else now: n, if that is not nil.
 	NameLocked(dir *Entry, name string, n *Entry)
@@ -131,9 +133,10 @@ type Invalidator interface {
 	AttributesLocked(n *Entry)
 	// ContentLocked says that n's head has other bytes than it had.
 	ContentLocked(n *Entry)
-	// SupersedingLocked asks, before head takes n's place or, if nobody uses n, becomes its head,
-	// whether anybody uses it. A scratch file that nobody has open is not used: its text is kept as
-	// a conflict. length is how long programs took the file to be; below 0: none has looked.
+	// SupersedingLocked asks, before head takes n's place or, if n is not in use, becomes its
+	// head, whether n is in use. A scratch file that no program has open is not in use: its text
+	// is kept as a conflict. length is how long programs took the file to be; below 0: none has
+	// looked.
 	SupersedingLocked(n *Entry, head *memory.Head) (used bool, length int64)
 	// RenamedLocked says that a rename by this session made n's head of the version parent.
 	RenamedLocked(n *Entry, parent string)
@@ -177,7 +180,7 @@ type Entry struct {
 	id   uint64
 	tree *Tree // nil for the root of the mount
 
-	parent *Entry // nil for the root, and once the entry has no name any more
+	parent *Entry // nil for the root, and once the entry no longer has a name
 	name   string // NFC
 
 	mode  uint16 // type and permission bits
@@ -189,12 +192,13 @@ type Entry struct {
 
 	*aside // never nil; nothingAside, until something is set
 
-	inode atomic.Pointer[Inode] // what the mount has of it; nil: nobody has anything
+	inode atomic.Pointer[Inode] // the mount's record of it; nil: there is none
 
 	head *memory.Head // of a file: the content when there is no stage
 }
 
-// Inode is what a tree's user has of an entry that somebody knows. The tree only keeps it.
+// Inode is the record that a tree's user has of an entry that is known to the kernel or a
+// program. The tree only keeps it.
 type Inode struct{ Of any }
 
 // state is what an entry has come to.
@@ -234,7 +238,7 @@ type aside struct {
 	lastPath     string    // the path it had before another session took that away
 	line         *line     // that it is in; nil: it stands for itself. See successor.go
 	atime        time.Time // zero: as mtime
-	mkstemp      bool      // made under a name that is to be temporary
+	mkstemp      bool      // made under a name that is meant to be temporary
 	probe        bool      // made with O_EXCL to find out whether files can be made
 	modeChosen   bool      // by a call after it was made
 }
@@ -254,8 +258,8 @@ type loading struct {
 	err      error           // why the walk has come to a halt
 }
 
-// Counts is how many files a tree has. It is kept as they come, go and change
-// (countLocked), so that nobody has to walk the tree to know. Guarded by its lock.
+// Counts is how many files a tree has. It is kept as they come, go and change (countLocked), so
+// that counting needs no walk of the tree. Guarded by its lock.
 type Counts struct {
 	Memories    int
 	Uncommitted int // files that differ from the log
@@ -271,6 +275,6 @@ const (
 	uncommitted                // a file that is not
 )
 
-// line is the entries that have followed one another in one place, of which those
-// before the last are here for whoever has them open.
+// line is the entries that have followed one another in one place. All but the last stay only for
+// the programs that have them open.
 type line struct{ last *Entry }

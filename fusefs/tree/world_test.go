@@ -18,7 +18,7 @@ import (
 	"mneme/versionlog/memlog"
 )
 
-// teller is an Invalidator of which somebody uses what used says.
+// teller is an Invalidator. The entries for which used reports true are in use.
 type teller struct{ used func(n *Entry) bool }
 
 func (i *teller) NameLocked(dir *Entry, name string, n *Entry) {
@@ -55,7 +55,7 @@ type world struct {
 	mine, other *memory.Store
 	made        map[uint64]bool   // commits of the mount's that are in the tree
 	newest      map[string]uint64 // what was seen at each path
-	under       uint64            // a commit of the mount's that is not in the tree yet: who follows waits; 0: none
+	under       uint64            // a commit of the mount's that is not in the tree yet: a follower waits; 0: none
 	log         *logfault.Log
 	tasks       []func() // that the tree has begun
 }
@@ -81,7 +81,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// testOptions are those of a tree that tells somebody what changes.
+// testOptions are those of a tree that tells an Invalidator of changes.
 func testOptions(told *teller, begin func(task func())) *Options {
 	return &Options{
 		IDs: &IDs{}, Session: mine{}, Told: told, Logger: slog.New(slog.DiscardHandler), Since: time.Now(), RootMode: syscall.S_IFDIR | 0o700,

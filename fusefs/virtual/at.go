@@ -17,13 +17,12 @@ import (
 // At is the path of the directory of points in time in the store.
 const At = Root + "/at"
 
-// at is .mneme/at. It lists nothing: a name is a point in the history, and what it names
-// is the store as it was right after a commit.
+// at is .mneme/at. It lists nothing: a name is a point in the history, and it names the store as
+// it was right after a commit.
 //
-// A sequence number always means the same, and so does a time once the store has a later
-// commit. What other names mean is looked up each time; so that no directory is at two
-// places, and none changes, the place of one tells which commit its name meant: it is
-// HEAD@140.
+// A sequence number always means the same, and so does a time once the store has a later commit.
+// Other names are looked up each time. So that no directory is at two places, and none changes,
+// the place of a directory says which commit its name meant: it is HEAD@140.
 type at struct {
 	place
 	store Store

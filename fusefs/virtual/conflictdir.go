@@ -52,8 +52,8 @@ func (d *conflictDir) List(context.Context) ([]Entry, error) {
 	return entries, nil
 }
 
-// Remove takes a file out of sight: who removes a directory with all that is in it
-// removes that first. What it holds stays until the conflict expires.
+// Remove takes a file out of sight: a program that removes a directory with everything in it
+// removes that file first. Its content stays until the conflict expires.
 func (d *conflictDir) Remove(name string, dir bool) error {
 	_, err := d.lookup(name)
 	switch {
@@ -77,8 +77,8 @@ type conflictFile struct {
 	size int64
 }
 
-// Constant is true of what was read, and of what was there instead. Its session may
-// lose more in the same conflict, and settle it.
+// Constant is true of the text that was read, and of the text that was there instead. The
+// conflict's session may lose more in the same conflict, and settle it.
 func (f *conflictFile) Constant() bool {
 	return f.name == conflict.BaseFile || f.name == conflict.TheirsFile
 }

@@ -8,10 +8,10 @@ import (
 
 // Options configure a directory of control files; the zero value is the default.
 type Options struct {
-	// NoOpen says that nobody opens files: each request stands for itself, and a text
-	// is made when somebody asks for its size. See text.
+	// NoOpen says that files are not opened: each request is separate, and a text is made when a
+	// program asks for its size. See text.
 	NoOpen bool
-	// GuideChanges says that README and note are to be read anew by whoever opens them.
+	// GuideChanges says that README and note must be read again each time they are opened.
 	GuideChanges bool
 }
 

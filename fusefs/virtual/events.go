@@ -31,7 +31,7 @@ type events struct {
 
 func (e *events) Constant() bool { return false }
 
-// eventPatience bounds how long the length may take, for which nobody can be interrupted.
+// eventPatience bounds how long the length may take: no request for it can be interrupted.
 const eventPatience = 5 * time.Second
 
 func (e *events) Stat() (int64, time.Time) {

@@ -21,7 +21,7 @@ type kept[K comparable, V any] struct {
 // value is one of a kept.
 type value[K comparable, V any] struct {
 	key  K
-	turn chan struct{} // has room for who reads it
+	turn chan struct{} // has room for the caller that reads or looks at the value
 	// Guarded by turn.
 	has bool
 	val V
@@ -56,7 +56,7 @@ func (k *kept[K, V]) get(ctx context.Context, key K, read func(context.Context) 
 	return val, nil
 }
 
-// peek returns the value of a key, if it is kept and nobody else is looking at it.
+// peek returns the value of a key, if it is kept and no other caller is looking at it.
 func (k *kept[K, V]) peek(key K) (val V, ok bool) {
 	k.mu.Lock()
 	e := k.byKey[key]

@@ -13,13 +13,13 @@ import (
 	"mneme/versionlog"
 )
 
-// What is kept of the past, of all that programs look at.
+// These constants bound the data of the past that are kept, for all programs together.
 const (
 	keptStates = 4       // each of which a remote log may have in memory
 	keptNames  = 1 << 15 // in directories, of some 300 bytes each
 )
 
-// past reads a store's past. What it has read, nodes ask it for each time, so that they
+// past reads a store's past. Nodes ask it each time for the data that it has read, so that they
 // are small, however many of them the kernel knows.
 type past struct {
 	store  *memory.Store
@@ -101,7 +101,7 @@ func (p *past) find(ctx context.Context, at pastPlace, name string) (*memory.Hea
 			return nil, err
 		}
 	}
-	for _, err := range state.Heads(ctx, wanted, "") { // of a directory that nobody made
+	for _, err := range state.Heads(ctx, wanted, "") { // of a directory that no commit made
 		return nil, err
 	}
 	return nil, syscall.ENOENT

@@ -18,12 +18,11 @@ func (r *readme) Constant() bool                       { return !r.changes }
 func (r *readme) Stat() (int64, time.Time)             { return int64(len(r.write())), r.made }
 func (r *readme) Text(context.Context) ([]byte, error) { return r.write(), nil }
 
-// text is a text that is made anew for every reader, so that it has no length before
-// it is read.
+// text is a text that is made again for every reader, so that it has no length before it is read.
 //
-// Where files are not opened, who reads is not known, and nothing is read beyond the
-// length: there the text is shared, and is made when somebody asks for the length,
-// which for such a file the kernel does at every read.
+// Where files are not opened, the reader is not known, and nothing is read beyond the length:
+// there the text is shared, and is made when a program asks for the length, which for such a file
+// the kernel does at every read.
 type text struct {
 	place
 	write  func() []byte

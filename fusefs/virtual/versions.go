@@ -21,9 +21,9 @@ import (
 const Versions = Root + "/versions"
 
 // versions is .mneme/versions, or a directory in it: that of a path in the store. It has the
-// versions of the memory there as files, by their sequence numbers, and a directory for each
-// name that is there now. One that is not there any more can be looked up. Where one commit
-// made several versions of the path's history, those that its number does not mean have their ids.
+// versions of the memory there as files, by their sequence numbers, and a directory for each name
+// that is there now. A name that is no longer there can be looked up. Where one commit made
+// several versions of the path's history, those that its number does not mean have their ids.
 //
 // A path may have been both, a memory and a directory. A number or id that is a version's is
 // that version, and no name.
@@ -46,7 +46,7 @@ func IsDated(d Dir) bool {
 	return is
 }
 
-// Time is another after each commit, so that a kernel that keeps lists reads them anew.
+// Time is another after each commit, so that a kernel that keeps lists reads them again.
 func (d *versions) Time() time.Time {
 	tip, known := d.past.store.KnownTip()
 	if !known {

@@ -46,7 +46,7 @@ func TestVersions(t *testing.T) {
 			}
 		}
 	}
-	// What was removed with its directory, which was made.
+	// This file was removed with its directory, which was made.
 	h.batch(memory.Change{Action: versionlog.MakeDir, Path: "/made/", Expect: versionlog.ExpectAny()})
 	h.write("/made/x.md", "x") // 11
 	h.batch(memory.Change{Action: versionlog.Remove, Path: "/made/x.md", Expect: versionlog.ExpectAny()})

@@ -1,6 +1,6 @@
-// Package virtual is what is below .mneme in a store: texts about the mount, and its
-// past, which nobody can write. One type per directory. Of a node nothing is kept: whoever looks a
-// name up gets a new one, which says how the file is by then.
+// Package virtual is the tree below .mneme in a store, which programs cannot write: texts about
+// the mount, and the store's past. It has one type per directory. Nodes are not kept: each lookup
+// of a name returns a new node, which describes the file at that time.
 package virtual
 
 import (
@@ -40,8 +40,8 @@ type Dir interface {
 	// Fixed reports whether it always lists the same names.
 	Fixed() bool
 	Lookup(ctx context.Context, name string) (Node, error)
-	// List returns the names in it, in the order of their places, which the caller must
-	// not change. What can be looked up need not be among them.
+	// List returns the names in it, in the order of their places, which the caller must not
+	// change. A name that can be looked up need not be among them.
 	List(ctx context.Context) ([]Entry, error)
 	// Remove answers the removal of a name, as a directory or as a file: with
 	// syscall.EROFS, EISDIR or ENOTDIR by itself, or with ErrNotYours.
@@ -83,8 +83,8 @@ type Store interface {
 	Memory() *memory.Store
 	// Event returns a commit as a line of events.
 	Event(*versionlog.Commit) ([]byte, error)
-	// Pack returns what a request asks for, and the number of the commit as of which it
-	// is; a *MissingError without a path: there is no such pack. What has a number is always
+	// Pack returns the pack that a request asks for, and the number of the commit as of which it
+	// is; a *MissingError without a path: there is no such pack. A pack with a number is always
 	// the same.
 	Pack(context.Context, PackRequest) (text []byte, seq uint64, err error)
 	// Pin pins a commit, unless one is pinned already or seq is 0, and returns the number of
@@ -167,8 +167,7 @@ func Find(ctx context.Context, root Dir, path string, isDir bool) (Node, error) 
 	return n, nil
 }
 
-// placing is a directory in which a name may mean another node by now than the one that
-// has a place.
+// placing is a directory in which a name may now mean another node than the one that has a place.
 type placing interface {
 	again(ctx context.Context, name string) (Node, error)
 }
@@ -210,9 +209,9 @@ func (p *place) dir(name string) place {
 	return place{path: path.Join(p.path, name), mode: syscall.S_IFDIR | 0o555, made: p.made}
 }
 
-// ownersWrite is the write permission that the texts of memories show, and the directories of them,
-// for the sake of copies, which get the mode: their owner may change and remove them. Whoever
-// writes here is told EROFS all the same.
+// ownersWrite is the write permission that the texts of memories and their directories show, for
+// the sake of copies, which get the mode: the owner of a copy may change and remove them. A
+// program that writes here is told EROFS all the same.
 const ownersWrite = 0o200
 
 // copied returns p with the permission that copies need.

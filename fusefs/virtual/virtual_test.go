@@ -141,8 +141,8 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// TestSharedText: where nobody opens files, a text is what it was when its length was
-// asked for, and has another time when it is another.
+// TestSharedText: where files are not opened, a text is as it was when its length was asked for,
+// and has another time when it is another.
 func TestSharedText(t *testing.T) {
 	m := &mount{T: t}
 	f := m.find(Control(m, since, &Options{NoOpen: true}), "/status").(*text)

@@ -84,7 +84,7 @@ func (s *Store) Versions() (versions []string, err error) {
 	return slices.Sorted(maps.Keys(named)), errors.Join(unread...)
 }
 
-// concerns reports whether Erase is to remove a conflict.
+// concerns reports whether Erase must remove a conflict.
 func (s *Store) concerns(id int, versions map[string]bool, has func(text []byte) bool) (bool, error) {
 	about, err := s.About(id)
 	if err != nil {

@@ -99,7 +99,7 @@ func (s *Store) inTheWay(one About, replace bool) (older []int, err error) {
 		return nil, err
 	}
 	ofSession, ofStore := amount{1, one.bytes()}, amount{1, one.bytes()}
-	var own []int // from the first that is to go
+	var own []int // from the first that must go
 	for _, id := range kept.ids {
 		b := kept.of[id]
 		if id == one.ID {

@@ -36,9 +36,9 @@ func sings(text string) (lines []string) {
 // what another session writes meanwhile to the file that has the name of the face.
 type step struct{ line, want, theirs string }
 
-// TestCanary has all faces do what goes well, what conflicts, what is refused, damaged, late or
-// no call at all, and log all they do. Not a word of what memories hold, or of what is asked
-// about it, is anywhere but in results, memories and what is kept of lost texts.
+// TestCanary makes all faces do calls that go well, that conflict, that are refused, damaged,
+// late or no call at all, and log all they do. Not a word of the memories' contents, or of the
+// questions about them, is anywhere but in results, memories and the kept copies of lost texts.
 func TestCanary(t *testing.T) {
 	e := harness.NewEnv(t)
 	e.Store("notes")

@@ -9,8 +9,8 @@ import (
 	"mneme/tests/harness"
 )
 
-// TestConformance runs the protocol's own suite against the server. What needs tools, prompts
-// and resources of the suite is listed in testdata, and has to fail.
+// TestConformance runs the protocol's own suite against the server. The tests that need tools,
+// prompts and resources of the suite are listed in testdata, and must fail.
 func TestConformance(t *testing.T) {
 	node := harness.FindNode(t, lockFile)
 	for _, revision := range []string{"2026-07-28", "2025-11-25"} {

@@ -30,13 +30,13 @@ func TestOneFsyncOfEdit(t *testing.T) {
 				t.Fatalf("%s: %s", face, answer)
 			}
 		}
-		to(1) // the write-ahead log is open by then
+		to(1) // the write-ahead log is open then
 		made := e.Fsyncs(t, l.PID, func() {
 			for n := range edits {
 				to(n + 2)
 			}
 		})
-		// The log is emptied when it has grown, which takes two more, and begun anew with one.
+		// The log is emptied when it has grown, which takes two more, and begun again with one.
 		if made < edits || made > edits+3 {
 			t.Errorf("%s: %d fsyncs for %d edits", face, made, edits)
 		}

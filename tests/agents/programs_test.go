@@ -20,8 +20,8 @@ func servers(url, more string) string {
 	return fmt.Sprintf(`{"mcpServers": {"mneme": {"command": %q, "args": ["--url", %q, "mcp", "--store", "notes"]}}%s}`, harness.Daemon, url, more)
 }
 
-// agentProgram is a program of an agent in a home of its own, where it finds no other settings and
-// is to ask nobody outside.
+// agentProgram is a program of an agent in a home of its own, where it finds no other settings
+// and must ask no server outside.
 func agentProgram(t *testing.T, program string, args ...string) (cmd *exec.Cmd, home string) {
 	home = t.TempDir()
 	cmd = exec.CommandContext(t.Context(), program, args...)

@@ -30,7 +30,7 @@ type network struct {
 	url string
 }
 
-// between puts a network before a service. What reads the names of a store, page by
+// between puts a network before a service. A request that reads the names of a store, page by
 // page, is of the site "heads".
 func between(t *testing.T, service string) *network {
 	t.Helper()

@@ -1,5 +1,5 @@
-// Package aws holds what a mount does when S3 and DynamoDB are far, slow, lost or
-// wrong. What it does when they serve well, TestOnAWS holds in the other packages.
+// Package aws tests how a mount behaves when S3 and DynamoDB are far, slow, lost or wrong.
+// TestOnAWS in the other packages tests how it behaves when they serve well.
 package aws
 
 import (

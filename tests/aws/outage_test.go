@@ -129,7 +129,7 @@ func TestRemoteBlobDamaged(t *testing.T) {
 	if n := strings.Count(r.Stdout, "repaired: blob"); r.Code != 7 || n != len(damage) {
 		t.Errorf("fsck --repair mends %d blobs, want %d: %v", n, len(damage), r)
 	}
-	for name := range damage { // who writes it anew gets it back
+	for name := range damage { // a program that writes it again gets it back
 		m.Sh(t, "echo the words of "+name+" > anew-"+name)
 	}
 	if out := e.Must(t, "fsck"); !strings.Contains(out, "no problems") {

@@ -13,8 +13,8 @@ import (
 	"mneme/tests/harness"
 )
 
-// mcpServer is a server of the Model Context Protocol that gives an agent a memory, and what it has
-// for what an agent wants. A request that is "" it does not have.
+// mcpServer is a server of the Model Context Protocol that gives an agent a memory, and the
+// requests that it has for the things that an agent does. It does not have a request that is "".
 type mcpServer struct {
 	name    string
 	command []string
@@ -193,7 +193,7 @@ func (r *report) serverRow(what string, all []mcpServer, got map[string]series) 
 	r.table("servers", header...).row(row...)
 }
 
-// target adds a row to the table of what ours promises.
+// target adds a row to the table of our promises.
 func (r *report) target(what string, got series, limit float64, unit string) {
 	verdict := r.goal(what, got.median(), got.least(), floor{}, limit, unit)
 	r.table("targets", "what", "median (least–most)", "target", "met").row(what, got.withSpread()+unit, verdict[0], verdict[1])

@@ -15,12 +15,10 @@ import (
 	"time"
 )
 
-// benchChild does one timed thing and prints how many nanoseconds it took, so
-// that starting a process is not in the figure: what, directory, then a list of
-// paths ("read", "parallel") or a count and a size in bytes ("write", "safe",
-// "sync").
-// What "see" and "saves" print is told there; "start" gets a file and the command that
-// mounts it.
+// benchChild does one timed thing and prints how many nanoseconds it took, so that starting a
+// process is not in the figure: what, directory, then a list of paths ("read", "parallel") or a
+// count and a size in bytes ("write", "safe", "sync"). The output of "see" and "saves" is
+// described there; "start" gets a file and the command that mounts it.
 func benchChild(args []string) error {
 	var took time.Duration
 	var err error

@@ -63,7 +63,7 @@ func (c *counted) settled() int64 {
 
 // patience of a peer with what it has heard of the bucket.
 const (
-	peersTrust = "3600" // seconds: as a mount that nobody else changes is set up
+	peersTrust = "3600" // seconds: as a mount that only its own user changes is set up
 	peersDoubt = "1"    // as late as mneme promises to be
 )
 

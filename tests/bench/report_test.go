@@ -20,7 +20,7 @@ import (
 // shows that they work and nothing else, and write their pages there.
 const smallVariable = "MNEME_BENCH_SMALL"
 
-// benchWhy says of what misses its target why that is: "key = text" on each line.
+// benchWhy says why a result misses its target: "key = text" on each line.
 //
 //go:embed testdata/why.txt
 var benchWhy string
@@ -144,13 +144,13 @@ func (r *report) table(name string, header ...string) *table {
 	return r.tables[name]
 }
 
-// floor is what the least takes that a file system in user space can do: bare
-// FUSE, and bare FUSE with SQLite. What is not measured is 0.
+// floor is the least time that a file system in user space can take: bare FUSE, and bare FUSE
+// with SQLite. A value that is not measured is 0.
 type floor struct{ bare, database float64 }
 
-// goal compares a result with its target and returns the two cells that say so.
-// What misses is listed under key, with the reason that why.txt has, and with
-// the floor if that misses too.
+// goal compares a result with its target and returns the two cells that say so. A result that
+// misses is listed under key, with the reason that why.txt has, and with the floor if that misses
+// too.
 func (r *report) goal(key string, got, quiet float64, least floor, limit float64, unit string) []string {
 	want := "≤ " + figure(limit) + unit
 	const rounding = 0.005

@@ -24,9 +24,9 @@ type awaited struct {
 	seen func() (bool, error) // in the other directory
 }
 
-// benchSee makes changes in one mount and prints for each its kind and after how
-// many milliseconds another mount shows it, or "never". What is to be changed is
-// there and known to both before.
+// benchSee makes changes in one mount and prints for each its kind and after how many
+// milliseconds another mount shows it, or "never". The files that it changes exist and are known
+// to both before.
 func benchSee(writer, seer, count string) error {
 	n, err := strconv.Atoi(count)
 	if err != nil {
@@ -58,8 +58,8 @@ func oldText(i int) string { return fmt.Sprintf("what was there before %d\n", i)
 
 func newText(i int) string { return fmt.Sprintf("what is there after change %d\n", i) }
 
-// prepareSeen makes what is to be overwritten, deleted or renamed, and waits
-// until the other mount has read it all.
+// prepareSeen makes the files that will be overwritten, deleted or renamed, and waits until the
+// other mount has read them all.
 func prepareSeen(writer, seer string, n int) error {
 	for i := range n {
 		if changeKinds[i%len(changeKinds)] == "create" {

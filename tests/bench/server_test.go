@@ -54,7 +54,7 @@ type served struct {
 	host     string
 	secret   string
 	bare     string   // host of the bare handler
-	sums     []string // of what the updaters have left in memories
+	sums     []string // of the texts that the updaters have left in memories
 }
 
 // served makes a store of so many memories, and a server of it.

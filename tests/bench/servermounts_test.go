@@ -73,7 +73,8 @@ func (s *served) farGrep(files int) (took series, requests float64) {
 		took = append(took, float64(time.Since(began).Microseconds())/1000)
 		requests = float64(away.requests.Load() - before)
 		m.Stop(s.B)
-		// What it has read is put aside: ext4 makes new files slowly while many have just been removed.
+		// The data that it has read is put aside: ext4 makes new files slowly while many have
+		// just been removed.
 		if err := os.Rename(filepath.Join(e.Home, ".cache"), filepath.Join(e.Home, fmt.Sprint("read-", n))); err != nil {
 			s.Fatal(err)
 		}
@@ -116,8 +117,8 @@ func (s *served) follow() (took series) {
 	return took
 }
 
-// idle returns what the server has in memory, in 10^6 bytes, and which part of a core it takes, in
-// percent, while so many followers wait for what does not come.
+// idle returns what the server has in memory, in 10^6 bytes, and which part of a core it takes,
+// in percent, while so many followers wait for a commit that does not come.
 func (s *served) idle(mounts int) (rss, cpu float64) {
 	id := s.store.Info().ID
 	tip, err := s.store.Tip(s.Context())

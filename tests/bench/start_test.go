@@ -64,7 +64,7 @@ func (r *report) firstByte(e *harness.Env, kind, file string, memories int, limi
 	r.start(name, took, limit, " ms")
 }
 
-// start adds a row to the table of what has a target of its own.
+// start adds a row to the table of the results that have a target of their own.
 func (r *report) start(name string, got series, limit float64, unit string) {
 	verdict := []string{"", ""}
 	if limit > 0 {

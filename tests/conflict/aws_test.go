@@ -7,8 +7,8 @@ import (
 	"mneme/tests/harness"
 )
 
-// TestOnAWS runs the tests of what sessions do to each other once
-// more, on S3 and DynamoDB instead of the embedded store.
+// TestOnAWS runs the tests of conflicts between sessions once more, on S3 and DynamoDB instead of
+// the embedded store.
 func TestOnAWS(t *testing.T) {
 	t.Parallel()
 	type test struct {

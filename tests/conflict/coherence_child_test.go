@@ -219,7 +219,7 @@ func (c *coherence) became(path string, content int, begin time.Duration) {
 	c.states[path] = append(states, state{content: content, from: begin, until: forEver})
 }
 
-// check reports a sight of what the path had not held for longer than the bound.
+// check reports a sight of a text that the path had not held for longer than the bound.
 func (c *coherence) check(s sight) error {
 	for _, st := range c.states[s.path] {
 		if st.content == s.content && st.from <= s.end && (st.until == forEver || st.until+c.bound >= s.begin) {

@@ -46,7 +46,7 @@ type mountCall struct {
 	Opened int64 `json:"opened,omitempty"` // when open returned
 	End    int64 `json:"end"`
 
-	Sum    string `json:"sum,omitempty"`    // of what was read
+	Sum    string `json:"sum,omitempty"`    // of the text that was read
 	Length int64  `json:"length,omitempty"` // of that
 	Stat   int64  `json:"stat,omitempty"`   // the size that fstat said
 	Looks  string `json:"looks,omitempty"`  // what was read, for people
@@ -80,8 +80,8 @@ const (
 
 var episodePaths = []string{"a", "b", "c"}
 
-// episodeText is a text of so many bytes, whole lines, that nobody else writes
-// and each of whose lines says so.
+// episodeText is a text of so many bytes, whole lines, that no other call writes and each of
+// whose lines says so.
 func episodeText(token string, size int) string {
 	line := token + " " + strings.Repeat(".", episodeLine-len(token)-2) + "\n"
 	return strings.Repeat(line, size/episodeLine)

@@ -6,10 +6,9 @@ import (
 	"syscall"
 )
 
-// A session that has only read another's change is refused once when it then
-// takes that back. What the calls of an episode write has no line in common with
-// anything else, so that whatever is written over a line of another session, but
-// what is appended, takes that back.
+// A session that has only read another's change is refused once when it then takes that back. The
+// texts that the calls of an episode write have no line in common with any other, so that every
+// text that is written over a line of another session takes that back, except an appended one.
 
 // foreign returns the lines of a text that another session wrote.
 func (e *episode) foreign(text, session string) (lines []string) {

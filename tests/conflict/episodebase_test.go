@@ -119,7 +119,7 @@ func (e *episode) knows(session string, at func(c *mountCall, seq uint64, k sess
 					learn(c.To, one.sum, one.unread)
 				}
 			}
-		case opAppend: // of what it has not read it knows only the end
+		case opAppend: // it knows only the end of a text that it has not read
 			after, i := e.head(at, seq).sum, slices.IndexFunc(known, has)
 			switch {
 			case before.sum == "" || i >= 0:
@@ -210,8 +210,8 @@ func (e *episode) checkRefusal(c *mountCall, target string, k sessionKnowledge) 
 	e.fault(c, "refused, though no other session had changed anything")
 }
 
-// checkOpens: who opens for writing gets what the log has then. What another
-// session had done by that time refuses the open itself.
+// checkOpens: a call that opens for writing gets what the log has then. If another session had
+// made a change by that time, the open itself is refused.
 func (e *episode) checkOpens() {
 	const patience = 900_000_000 // for how long a mount tries to catch up with its log
 	for _, session := range e.sessions() {

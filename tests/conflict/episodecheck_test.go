@@ -201,8 +201,8 @@ func (e *episode) lasting(c *versionlog.Commit) []versionlog.Version {
 	return lasting
 }
 
-// fits reports whether versions are what an acknowledged call makes. What they
-// hold replay looks at.
+// fits reports whether versions are those that an acknowledged call makes. replay looks at their
+// contents.
 func (e *episode) fits(c *mountCall, versions []versionlog.Version) bool {
 	v := versions[0]
 	at := func(v versionlog.Version, path string) bool { return v.Path == e.dir+"/"+path }
@@ -308,8 +308,7 @@ func (e *episode) checkOrder() {
 	}
 }
 
-// began is the last commit whose call had begun at a time: nobody can have seen
-// a later one.
+// began is the last commit whose call had begun at a time: no call can have seen a later one.
 func (e *episode) began(at int64) (seq uint64) {
 	for s, c := range e.maker {
 		if c.Begin <= at {
@@ -319,7 +318,7 @@ func (e *episode) began(at int64) (seq uint64) {
 	return seq
 }
 
-// ended is the last commit of a call that had ended by then, of those that suit.
+// ended is the last commit of a call that had ended at a time, of those that suit.
 func (e *episode) ended(at int64, suits func(*mountCall) bool) (seq uint64) {
 	for s, c := range e.maker {
 		if c.End < at && suits(c) {
@@ -344,10 +343,9 @@ func (e *episode) some(path string, from, to uint64, suits func(holding) bool) (
 	return 0, false
 }
 
-// checkSights: what a session finds at a path is what the path held at some
-// time, never before what the session had found or made there already, and not
-// for longer than it may take changes to arrive. What is read is all of one
-// version.
+// checkSights: a text that a session finds at a path is one that the path held at some time,
+// never one from before what the session had found or made there already, and not for longer than
+// it may take changes to arrive. A text that is read is all of one version.
 func (e *episode) checkSights(session string) {
 	type sight struct {
 		end int64

@@ -25,7 +25,7 @@ type mistake struct {
 type edit struct {
 	file string
 	line string // once in the file; what the edit puts in its place ends with it unless it has a %s
-	code string // mistaken() reports whether the mistake is to be made
+	code string // mistaken() reports whether the mistake must be made
 }
 
 var mistakes = []mistake{
@@ -219,7 +219,7 @@ func TestMountHistoryCheckerCatches(t *testing.T) {
 		}
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
 			defer func(patience time.Duration) { h.patience = patience }(h.patience)
-			h.patience = time.Second // which is enough for what never comes
+			h.patience = time.Second // which is enough for a fault that never comes
 			for try := range 200 {
 				if wrong := play(t, m.name); wrong != nil {
 					t.Logf("found in episode %d: %s", try+1, wrong[0])

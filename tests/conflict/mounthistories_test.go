@@ -29,7 +29,7 @@ type mountHistory struct {
 	lastKept int // its number
 	counts   map[string]int
 
-	patience time.Duration // for what there is in the end to be seen
+	patience time.Duration // until the final state must be seen
 }
 
 func newMountHistory(t testing.TB, e *harness.Env, sessions int) *mountHistory {
@@ -59,7 +59,7 @@ func newMountHistory(t testing.TB, e *harness.Env, sessions int) *mountHistory {
 func (h *mountHistory) begin(t testing.TB, number int) {
 	t.Helper()
 	dir := fmt.Sprint("e", number)
-	// Somebody else's file keeps it there for all.
+	// A file of another session keeps it there for all.
 	if _, err := h.log.Write(t.Context(), "/"+dir+"/here", []byte("here"), versionlog.ExpectAny()); err != nil {
 		t.Fatal(err)
 	}

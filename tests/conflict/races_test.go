@@ -208,8 +208,8 @@ var races = map[string]race{
 	},
 }
 
-// Two sessions want contradictory things at the same moment: whoever is
-// told that it went well has it, and all see the same afterwards.
+// Two sessions make contradictory requests at the same moment: the one that is told that it went
+// well has it, and all see the same afterwards.
 func TestSmallRaces(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(races)) {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {

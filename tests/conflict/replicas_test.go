@@ -198,7 +198,8 @@ func (r *replicas) ask(ctx context.Context, server int, method, id string, body 
 	return a.StatusCode, answer, err
 }
 
-// access is one call: a read, or an update of what a client has read to what nobody else writes.
+// access is one call: a read, or an update of the text that a client has read to one that no
+// other client writes.
 type access struct {
 	memory            string
 	from, to          string // of an update; of a read to is what it returned

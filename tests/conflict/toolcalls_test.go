@@ -11,8 +11,8 @@ import (
 	"mneme/tests/harness"
 )
 
-// toolCall is one of an agent's that read a file, work on what they have read, and
-// write it back with a line more, or begin anew when that is refused.
+// toolCall is one of the calls of an agent that reads a file, works on the text that it has read,
+// and writes it back with a line more, or begins again when that is refused.
 type toolCall struct {
 	*harness.Agent
 	name string

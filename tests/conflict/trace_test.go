@@ -163,8 +163,8 @@ func runTraced(c traceCall, dir string, reached func()) (traceReply, error) {
 	return traceReply{Code: t.code, Output: string(out) + string(said), Said: string(said)}, nil
 }
 
-// hear waits until a file is seen to have that size. It makes another one,
-// which has the mount ask for what is new.
+// hear waits until a file is seen to have that size. It makes another one, which makes the mount
+// ask for new commits.
 func hear(path string, size int64) error {
 	if size == 0 {
 		return nil

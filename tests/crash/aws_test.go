@@ -6,8 +6,8 @@ import (
 	"mneme/internal/testing/turn"
 )
 
-// TestOnAWS runs the tests of what comes to its end once
-// more, on S3 and DynamoDB instead of the embedded store.
+// TestOnAWS runs the tests of mounts that come to their end once more, on S3 and DynamoDB instead
+// of the embedded store.
 func TestOnAWS(t *testing.T) {
 	t.Parallel()
 	for i, test := range []struct {

@@ -68,14 +68,14 @@ print(open("g").read(), end=""); print(os.stat("f").st_size)`)+`! cat f 2> "$HOM
 			if r := e.Mneme("cat", "notes:/f"); r.Code != code || r.Stdout != "" {
 				t.Errorf("mneme cat: %v, want exit code %d", r, code)
 			}
-			m.Sh(t, `echo x > h; echo new > f; test "$(cat f)" = new`) // who writes it anew gets it back
+			m.Sh(t, `echo x > h; echo new > f; test "$(cat f)" = new`) // a program that writes it again gets it back
 			e.CheckHistory(t, "notes:/f", "", "created modified")
 		})
 	}
 }
 
-// TestSameBytesRepair holds that whoever writes what a damaged file should hold
-// has it back, without a version: what close acknowledges is there.
+// TestSameBytesRepair holds that a program that writes the bytes which a damaged file should hold
+// has them back, without a version: bytes that close acknowledges are there.
 func TestSameBytesRepair(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)

@@ -253,7 +253,7 @@ func TestKillCommandWhileItWrites(t *testing.T) {
 	for i := range n {
 		text := fmt.Sprintf("write %d\n%s", i, strings.Repeat("some text to fill a page or two\n", rand.IntN(3000)))
 		texts[harness.SumOf(text)] = i
-		if i%10 == 0 { // nobody kills this one
+		if i%10 == 0 { // this one is not killed
 			start := time.Now()
 			e.MustIn(t, text, "write", "notes:/key.md")
 			usual, acked[i] = time.Since(start), true
@@ -384,7 +384,7 @@ func TestUnmountEndsDaemon(t *testing.T) {
 	e.CheckHistory(t, "notes:/b.tmp", m.Session, "created")
 }
 
-// `mneme unmount` ends a mount that is in use, and says who used it.
+// `mneme unmount` ends a mount that is in use, and names the processes that used it.
 func TestUnmountBusy(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)

@@ -15,9 +15,9 @@ import (
 	"mneme/tests/harness"
 )
 
-// TestHangingProcessesAreFreed kills a daemon whose device stays open, as it does
-// while one of its threads waits in the kernel: who reads from the mount would
-// wait for ever. Unmounting frees it, and so does mounting there again.
+// TestHangingProcessesAreFreed kills a daemon whose device stays open, as it does while one of
+// its threads waits in the kernel: a program that reads from the mount would wait permanently.
+// Unmounting frees it, and so does mounting there again.
 func TestHangingProcessesAreFreed(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"unmount", "mount"} {

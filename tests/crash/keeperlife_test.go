@@ -68,7 +68,8 @@ func TestKeeperRemembers(t *testing.T) {
 	m.Sh(t, "mkdir -p sub/empty; chmod 700 sub/empty; echo one > f; echo one > g; echo one > h; echo one > r; echo deep > sub/x; cat f g h r")
 	other.Eventually(t, `grep -q one h && grep -q deep sub/x`)
 
-	// What it has read, and what others have changed since.
+	// The session still knows which versions it has read, and which of them others have changed
+	// since.
 	killServing(t, m)
 	other.Sh(t, "cat f; echo two > f")
 	wantRefused(t, m, "echo three > f")
@@ -78,7 +79,7 @@ func TestKeeperRemembers(t *testing.T) {
 	killServing(t, m)
 	m.Sh(t, "echo four > f; echo two > h; cat sub/x")
 
-	// What it has only read is not taken back.
+	// A change that it has only read is not taken back.
 	other.Sh(t, "cat r; echo two >> r")
 	m.Eventually(t, "grep -q two r")
 	killServing(t, m)
@@ -88,7 +89,7 @@ func TestKeeperRemembers(t *testing.T) {
 	killServing(t, m)
 	m.Sh(t, "/bin/echo meant > r")
 
-	// What it knows of a path at which there is nothing.
+	// It knows of a path at which there is nothing.
 	m.Sh(t, "echo one > gone")
 	other.Eventually(t, "rm gone")
 	m.Eventually(t, "! test -e gone")
@@ -108,19 +109,19 @@ func TestKeeperRemembers(t *testing.T) {
 		until grep -q two ../g; do sleep 0.05; done
 		cat <&3; cat <&4; ls; cat ../g; stat -c %%a empty; echo new > y; cat y
 		echo "$other"`
-	end := fmt.Sprintf(`kill -STOP %d; kill -9 %d; echo two > "%s/g"; kill -CONT %[1]d`, m.PID, serving(t, m), other.Dir) // while nobody serves
+	end := fmt.Sprintf(`kill -STOP %d; kill -9 %d; echo two > "%s/g"; kill -CONT %[1]d`, m.PID, serving(t, m), other.Dir) // while no process serves
 	if got, want := m.Sh(t, fmt.Sprintf(script, end, other.Dir)), "one\ndeep\nempty\nmade\ntwo\n700\nnew\ntwo\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 
-	// What is being written.
+	// Now a file is being written.
 	m.Sh(t, "ls ..; printf 'a\\xff' | cat > bad.md 2> /dev/null || true; grep -q bad.md .mneme/errors")
 	m.Sh(t, fmt.Sprintf(writesOn, serving(t, m)))
 	m.Sh(t, "grep -q kept .mneme/conflicts/*/yours; grep -q 'notes:/log\" ' .mneme/errors; grep -q bad.md .mneme/errors; grep idle idle; grep more new")
 	killServing(t, m)
 	m.Sh(t, "grep -q 'notes:/log\" ' .mneme/errors; echo again >> log; grep again log")
 
-	// What was made and not written to, and times.
+	// Files that were made and not written to stay, and so do times.
 	m.Sh(t, fmt.Sprintf(`
 		touch -d 2001-02-03 f sub; exec 5> lock 6> out
 		flock 5; kill -9 %d
@@ -134,8 +135,8 @@ func TestKeeperRemembers(t *testing.T) {
 	e.Must(t, "fsck")
 }
 
-// TestKeeperBelowControl holds that who stands below .mneme, or has something there open,
-// goes on with the next process.
+// TestKeeperBelowControl holds that a program whose working directory is below .mneme, or that
+// has something there open, continues with the next process.
 func TestKeeperBelowControl(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)
@@ -154,10 +155,10 @@ func TestKeeperBelowControl(t *testing.T) {
 	m.Sh(t, "rm -r .mneme/conflicts/1; test ! -e .mneme/conflicts/1")
 }
 
-// TestKeeperWithAThreadThatStays kills who serves a mount while one of its threads
-// cannot end, as one cannot that waits in the kernel for a page which a read of the
-// mount holds: here somebody who traces it does not let it go. Another one takes over
-// all the same.
+// TestKeeperWithAThreadThatStays kills the process that serves a mount while one of its threads
+// cannot end. A thread cannot end, for example, while it waits in the kernel for a page which a
+// read of the mount holds; here a process that traces it does not let it go. Another one takes
+// over all the same.
 func TestKeeperWithAThreadThatStays(t *testing.T) {
 	t.Parallel()
 	harness.EachDaemon(t, keeperWithAThreadThatStays)
@@ -455,7 +456,7 @@ func TestKeeperWithoutItsProgram(t *testing.T) {
 	}
 }
 
-// TestKeeperGivesUp has nobody who can serve a mount: it ends, and whoever waits for
+// TestKeeperGivesUp has no process that can serve a mount: it ends, and a program that waits for
 // an answer gets an error.
 func TestKeeperGivesUp(t *testing.T) {
 	t.Parallel()

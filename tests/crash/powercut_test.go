@@ -17,8 +17,8 @@ import (
 	"mneme/versionlog/sqlitelog"
 )
 
-// powerCut is an embedded store on a disk that can be looked at as it would be
-// after a power cut at any moment. What was acknowledged when is noted outside.
+// powerCut is an embedded store on a disk that can be looked at as it would be after a power cut
+// at any moment. The times of acknowledgements are noted outside.
 type powerCut struct {
 	env     *harness.Env
 	disk    *crashfs.FS
@@ -27,7 +27,7 @@ type powerCut struct {
 	steps   []*cutStep
 	heads   map[string][]string // paths that are there, by store; after a kill none is sure
 	kills   int
-	run     int // number of the steward, a directory of its own for what it writes
+	run     int // number of the steward, and of a directory of its own for its output
 }
 
 // cutStep is one commit, or the making of a store.

@@ -13,8 +13,8 @@ import (
 	"mneme/tests/harness"
 )
 
-// TestKillRedact: whenever a redaction is killed, the next one leaves nothing of what was to be
-// erased in any file, and nothing else is lost.
+// TestKillRedact: whenever a redaction is killed, the next one leaves nothing of the versions to
+// erase in any file, and nothing else is lost.
 func TestKillRedact(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)
@@ -33,7 +33,7 @@ func TestKillRedact(t *testing.T) {
 		e.MustIn(t, batch(canary), "apply", "notes")
 		e.MustIn(t, batch("other"), "apply", "notes")
 		redact := []string{"redact", "notes", "--grep", canary, "--reason", "a test", "--yes"}
-		if round == 0 { // nobody kills this one
+		if round == 0 { // this one is not killed
 			start := time.Now()
 			e.Must(t, redact...)
 			usual = time.Since(start)

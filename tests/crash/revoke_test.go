@@ -340,8 +340,8 @@ func TestUnmountDoesNotWaitForUsers(t *testing.T) {
 	}
 }
 
-// TestUnmountFreesWhoWaits holds that a mount ends although a request does not, that
-// whoever waits for its answer gets an error, and that what was written is saved.
+// TestUnmountFreesWhoWaits holds that a mount ends although a request does not, that a program
+// that waits for its answer gets an error, and that what was written is saved.
 func TestUnmountFreesWhoWaits(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)

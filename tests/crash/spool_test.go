@@ -130,9 +130,9 @@ func TestTwoMountsRecoverOnce(t *testing.T) {
 	e.CheckChanges(t, "notes", "", "created a.tmp", "created b.tmp", "created c.tmp")
 }
 
-// TestNothingVanishesAtTheEnd ends a mount in order: what programs have written under
-// scratch names and left there is in the history, or kept; what editors leave of what
-// the history has is not.
+// TestNothingVanishesAtTheEnd ends a mount in order: texts that programs have written under
+// scratch names and left there are in the history, or kept; copies that editors leave of texts in
+// the history are not.
 func TestNothingVanishesAtTheEnd(t *testing.T) {
 	t.Parallel()
 	harness.NeedTools(t, "python3")
@@ -192,8 +192,8 @@ func TestUnmountNamesWhatIsKept(t *testing.T) {
 	}
 }
 
-// TestUnmountTakesItsTimeToKeep holds that what steps of an unmount have not needed of
-// its five seconds is there for those that need more: of what is kept, all is told.
+// TestUnmountTakesItsTimeToKeep holds that the part of its five seconds that steps of an unmount
+// have not needed is there for those that need more: every kept text is reported.
 func TestUnmountTakesItsTimeToKeep(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)

@@ -34,7 +34,7 @@ func stoppedDaemon(t *testing.T) {
 	for _, session := range s.sessions {
 		work.Go(func() { session.write(t, s.end) })
 	}
-	// Who is stopped in the middle of a commit holds the embedded log, and others
+	// A process that is stopped in the middle of a commit holds the embedded log, and others
 	// wait; that is tried again.
 	worked := false
 	for try := 0; try < 20 && !worked && !t.Failed(); try++ {
@@ -88,7 +88,7 @@ func (s *stoppedSession) write(t *testing.T, end chan struct{}) {
 		case r.OK():
 			s.acked[i] = true
 			s.count.Add(1)
-		case harness.Torture() && r.Errno == syscall.EIO: // somebody held the log for too long
+		case harness.Torture() && r.Errno == syscall.EIO: // another process held the log for too long
 		default:
 			t.Errorf("%s: %v: %v", s.name, c, r.Errno)
 			return

@@ -72,7 +72,7 @@ func (a *Agent) End(t testing.TB) {
 // Do has the agent do something; it must not take long.
 func (a *Agent) Do(t testing.TB, c Call) Reply { return a.DoWithin(t, c, ScriptPatience) }
 
-// DoWithin is Do for what may take longer, or must not take that long.
+// DoWithin is Do for a command that may take longer, or must not take that long.
 func (a *Agent) DoWithin(t testing.TB, c Call, patience time.Duration) Reply {
 	if err := a.Calls.Encode(c); err != nil {
 		t.Errorf("%v: %v", c, err)
@@ -92,7 +92,7 @@ func (a *Agent) DoWithin(t testing.TB, c Call, patience time.Duration) Reply {
 	return Reply{Errno: syscall.ETIMEDOUT}
 }
 
-// Must is Do for what has to go well.
+// Must is Do for a command that must go well.
 func (a *Agent) Must(t testing.TB, c Call) string {
 	t.Helper()
 	r := a.Do(t, c)

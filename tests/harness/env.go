@@ -19,7 +19,7 @@ import (
 var (
 	WorkDir string // everything the tests make is below it
 	Binary  string // the mneme under test
-	Daemon  string // the same for what runs for long, mounts and servers: with the race detector where tests ask for it
+	Daemon  string // the same for processes that run for long, mounts and servers: with the race detector where tests ask for it
 )
 
 // DaemonOf returns the program that serves the mounts of a test.
@@ -41,7 +41,7 @@ type Env struct {
 	Server int      // the process that Serve has started last
 	Daemon string   // what serves the mounts; that of the package unless a test has another
 	Vars   []string // further variables of the environment of every program
-	Unseen bool     // the daemons have a process namespace of their own: requests are nobody's
+	Unseen bool     // the daemons have a process namespace of their own: they see no process behind a request
 	Alone  bool     // the daemons have a network namespace of their own, in which there is no network
 
 	Sessionless bool // mounts are not told their session: that of their token, or a new one
@@ -147,8 +147,8 @@ func (r Result) String() string {
 	return fmt.Sprintf("exit code %d\nstdout:\n%s\nstderr:\n%s", r.Code, r.Stdout, r.Stderr)
 }
 
-// Run runs a command to its end, but not for longer than patience. What it
-// started ends with it.
+// Run runs a command to its end, but not for longer than patience. Processes that it started end
+// with it.
 func (e *Env) Run(t testing.TB, patience time.Duration, stdin string, tooLong func(), name string, args ...string) Result {
 	t.Helper()
 	cmd := exec.Command(name, args...)

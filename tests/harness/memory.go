@@ -31,7 +31,8 @@ func Forget(t testing.TB, text string, processes ...int) {
 	if Raced(t) { // its shadow has terabytes
 		return
 	}
-	// What a signal leaves of registers is found by chance only; that there are none is looked at, too.
+	// Registers that a signal has left in memory are found by chance only, so the test also
+	// checks that there are no such signals.
 	if environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", processes[0])); err != nil || !strings.Contains(string(environment), "asyncpreemptoff=1") {
 		t.Errorf("goroutines of process %d are stopped by signals: %v", processes[0], err)
 	}
@@ -75,7 +76,7 @@ func Children(t testing.TB, pid int) (pids []int) {
 	return pids
 }
 
-// around is how much of what is around a text is shown.
+// around is how much of the surroundings of a text is shown.
 const around = 40
 
 // inMemory returns what is around a text in each place of the memory of a process, and of the files
@@ -122,7 +123,7 @@ func inMemory(pid int, text string) (found []string, err error) {
 		for at := from; at < to; at += step {
 			data := make([]byte, min(step+int64(len(text)), to-at))
 			n, err := memory.ReadAt(data, at)
-			if err != nil && !errors.Is(err, io.EOF) && n == 0 { // unmapped by now
+			if err != nil && !errors.Is(err, io.EOF) && n == 0 { // unmapped meanwhile
 				continue
 			}
 			look(data[:n])

@@ -182,9 +182,9 @@ func (m *Mount) Kill(t testing.TB) {
 	}
 }
 
-// Abort ends the FUSE connection: every request in it fails, whoever waits. The
-// kernel gives the number of a connection that is gone to the next one, perhaps
-// another test's, so that only one that is still mounted is ended.
+// Abort ends the FUSE connection: every request in it fails, whichever program waits. The kernel
+// gives the number of a connection that is gone to the next one, perhaps another test's, so that
+// only one that is still mounted is ended.
 func (m *Mount) Abort() {
 	mine := mountInfo{dir: m.At, minor: m.minor, source: fmt.Sprintf("mneme:%d", m.PID)}
 	if m.Dir == m.At {

@@ -34,8 +34,7 @@ func (e *Env) Listing(t testing.TB, store string) map[string]string {
 	return files
 }
 
-// Tree is what the first store of a mount shows: path to SHA-256 of what is
-// read there.
+// Tree is what the first store of a mount shows: path to SHA-256 of the text that is read there.
 func (m *Mount) Tree(t testing.TB) map[string]string {
 	t.Helper()
 	return parseSums(t, m.Sh(t, `find . -type f -print0 | xargs -0r sha256sum`))

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// Inside runs a bash script as root in namespaces of its own for mounts and
-// processes, which end with it. /dev/fuse is open to everybody there, as it is
-// on most machines; on this one it may not be. In the script `user SCRIPT` runs
-// another as nobody, $at is where to mount, and mounts prints what is mounted.
+// Inside runs a bash script as root in namespaces of its own for mounts and processes, which end
+// with it. /dev/fuse is open to all users there, as it is on most machines; on this one it may
+// not be. In the script `user SCRIPT` runs another as a user without rights (uid 65534), $at is
+// where to mount, and mounts prints what is mounted.
 func (e *Env) Inside(t *testing.T, path, script string) Result {
 	t.Helper()
 	const prelude = `

@@ -203,7 +203,7 @@ func (w *writer) replacing(i int) error {
 	})
 }
 
-// appending adds lines to a file, opened anew for each.
+// appending adds lines to a file, opened again for each.
 func (w *writer) appending(i int) error {
 	name := fmt.Sprintf("run%s-%d.log", w.run, i)
 	all := ""

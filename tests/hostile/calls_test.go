@@ -55,7 +55,7 @@ func (c *caller) openSome() {
 		mode = 0o600
 	}
 	switch {
-	case c.chance(12): // what is open, anew
+	case c.chance(12): // an open file, again
 		path := c.put(nameAt, "/proc/self/fd/"+itoa(c.fd()))
 		c.keep(c.sys("openat", unix.SYS_OPENAT, cwd, path, flags|unix.O_NONBLOCK, mode))
 	case c.chance(12):

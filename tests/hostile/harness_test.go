@@ -32,7 +32,7 @@ var (
 	binary  string // the mneme under test
 )
 
-// notRaced are the tests of what is refused at once, and of memory and capabilities, of
+// notRaced are the tests of calls that are refused at once, and of memory and capabilities, of
 // which a program with the race detector has more.
 var notRaced = regexp.MustCompile(`^Test(DirectoriesOfOthers|Exec|Harness|MemoryFlood|MountPoint|MountPointOfRoot|` +
 	`PlantedLinks|Private|Privileges|UnmountFollowsNobody)(/|$)`)
@@ -90,7 +90,7 @@ func cleanUp(dir string) error {
 type place struct {
 	testing.TB
 	dir    string
-	home   string   // root's, which nobody else may enter
+	home   string   // root's, which no other user may enter
 	stores string   // root's own
 	vars   []string // further variables of the environment of every program
 }

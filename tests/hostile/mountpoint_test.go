@@ -46,7 +46,7 @@ func TestMountPoint(t *testing.T) {
 	}
 }
 
-// What only root can change may be a link, and a mount point may be the agent's.
+// A path that only root can change may be a link, and a mount point may be the agent's.
 func TestMountPointOfRoot(t *testing.T) {
 	p := newPlace(t)
 	p.must("store", "create", "notes")

@@ -36,8 +36,8 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
-// What a program has made private in a mount that lets others in is private in the
-// next one, too, and whoever serves the mount.
+// A file that a program has made private in a mount that lets others in is private in the next
+// one, too, whichever user serves the mount.
 func TestPrivateStaysPrivate(t *testing.T) {
 	p := newPlace(t)
 	p.must("store", "create", "notes")

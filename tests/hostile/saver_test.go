@@ -53,7 +53,7 @@ func makeSaves(text string) int {
 	return 0
 }
 
-// save opens a file, writes it anew and closes it.
+// save opens a file, writes it again and closes it.
 func save(name string, content []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// A session is one mount's: another process that claims it is refused for as long as
-// the mount lives, with a keeper as without, and told whose it is. What is read-only
-// claims nothing.
+// A session is one mount's: another process that claims it is refused for as long as the mount
+// lives, with a keeper as without, and told whose it is. A read-only mount claims nothing.
 func TestSessionIsOneMounts(t *testing.T) {
 	p := newPlace(t)
 	refused := func(at string, args ...string) {
@@ -30,7 +29,7 @@ func TestSessionIsOneMounts(t *testing.T) {
 		refused("second", "--session", "s", "--background", "--keep")
 		reader, _ := p.mount("reader", "notes:ro", "--session", "s")
 		p.must("unmount", "--at", reader)
-		if len(first) == 1 { // who is killed has no claim any more
+		if len(first) == 1 { // a killed mount no longer has a claim
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}

@@ -51,8 +51,8 @@ func TestDirectoriesOfOthers(t *testing.T) {
 	if left := harness.MountsBelow(p.dir); left != nil {
 		t.Errorf("mounted are %v", left)
 	}
-	// What is root's own works, by a link of root's, too; and the user's for the user,
-	// who may have links where he likes.
+	// Root's own store works, by a link of root's, too; and the user's works for the user: the
+	// user may have links anywhere.
 	p.sh(0, `export MNEME_URL=file://$PWD/link/stores; mneme store create notes >&2; mneme write notes:/a < f >&2; mneme backup tmp/copy >&2; chmod 755 own/stores; mneme cat notes:/a`)
 	p.sh(0, `unshare --mount --propagation=private bash -c 'umount -l /proc; mneme ls notes'`) // where the kernel does not tell of mounts
 	p.sh(other, `cd user; mkdir disk; ln -s disk here; export MNEME_URL=file://$PWD/here/stores; mneme store create notes >&2; echo text | mneme write notes:/a`)

@@ -113,8 +113,8 @@ func (b *battlefield) trees() (trees []string) {
 	return trees
 }
 
-// attack starts a process that makes calls. What is returned waits for it and returns
-// what it made.
+// attack starts a process that makes calls. The function that it returns waits for the process
+// and returns the calls.
 func (b *battlefield) attack(binary string, o order) (ended func() map[string]made) {
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -355,7 +355,7 @@ func (b *battlefield) judge(t *testing.T, ended <-chan map[string]made) (all map
 	return all
 }
 
-// shortRuns is how often TestSystemCalls runs if nobody asks for more.
+// shortRuns is how often TestSystemCalls runs if no more runs are asked for.
 func shortRuns(t *testing.T) uint64 {
 	if harness.Raced(t) {
 		return 2

@@ -15,7 +15,7 @@ type client interface {
 // call is one of the 14 operations, by its name in the TypeScript SDK.
 type call struct {
 	Op         string `json:"op"`         // such as memories.update
-	ID         string `json:"id"`         // of what it is about; of a creation and a list of memories and versions the store
+	ID         string `json:"id"`         // of its subject; of a creation and a list of memories and versions the store
 	Params     params `json:"params"`     // by their names on the wire
 	Once       string `json:"once"`       // the x-idempotency-key; "": none
 	All        bool   `json:"all"`        // of a list: by the SDK's iterator over all pages
@@ -57,7 +57,8 @@ type answer struct {
 	NextPage string   `json:"next_page"`
 }
 
-// object is a store, a memory, a prefix, a version, or what is left of one. What an SDK does not have is zero.
+// object is a store, a memory, a prefix, a version, or the rest of one. A field that an SDK does
+// not have is zero.
 type object struct {
 	ID          string            `json:"id"`
 	Type        string            `json:"type"`

@@ -63,7 +63,7 @@ type rig struct {
 	store  string
 }
 
-// ask makes a call in the store, as who may do everything, unless it says otherwise.
+// ask makes a call in the store, with a key that may do everything, unless it says otherwise.
 func (r *rig) ask(c call) (answer, *failure) {
 	if c.Credential == "" {
 		c.Credential = r.secret

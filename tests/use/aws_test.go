@@ -6,8 +6,8 @@ import (
 	"mneme/internal/testing/turn"
 )
 
-// TestOnAWS runs the tests of what people and programs do with a mount once
-// more, on S3 and DynamoDB instead of the embedded store.
+// TestOnAWS runs the tests of mounts as people and programs use them once more, on S3 and
+// DynamoDB instead of the embedded store.
 func TestOnAWS(t *testing.T) {
 	t.Parallel()
 	t.Logf("%s=%d", turn.Variable, turn.Number())

@@ -54,8 +54,8 @@ func wantBorn(t testing.TB, m *harness.Mount, name, path string) {
 	}
 }
 
-// TestBirth holds that a file was created when its memory got its first version,
-// whatever has become of it since, and whoever has asked before.
+// TestBirth holds that a file was created when its memory got its first version, whatever has
+// become of it since, and whichever program has asked before.
 func TestBirth(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)
@@ -99,8 +99,8 @@ func TestBirth(t *testing.T) {
 	}
 }
 
-// TestBirthIsAskedOnce holds that who wants times of creation costs one request
-// for each file, and who does not none.
+// TestBirthIsAskedOnce holds that a program that needs times of creation costs one request for
+// each file, and one that does not need them costs none.
 func TestBirthIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)

@@ -68,8 +68,8 @@ func runUseCase(t *testing.T, m *harness.Mount, store string, c useCase) {
 	checkAgainstLog(t, m, commits, "/"+dir, c.scratch)
 }
 
-// checkChains checks what holds for every version below prefix: who made it,
-// and that it names the version before it of the same memory.
+// checkChains checks that every version below prefix names its author, and names the version
+// before it of the same memory.
 func checkChains(t *testing.T, m *harness.Mount, commits []harness.Commit, prefix string) {
 	t.Helper()
 	last := map[string]harness.Version{}

@@ -99,7 +99,7 @@ func TestMountThatCannotServe(t *testing.T) {
 	e.Store("notes")
 	at := filepath.Join(e.Dir, "made")
 	for _, want := range []bool{false, true} {
-		r := e.Mneme("mount", "notes", "--at", at, "--background", "--metrics-addr", "192.0.2.1:9") // which is nobody's
+		r := e.Mneme("mount", "notes", "--at", at, "--background", "--metrics-addr", "192.0.2.1:9") // an address that no machine has
 		if _, err := os.Stat(at); r.Code == 0 || (err == nil) != want || len(harness.MountsBelow(at)) > 0 {
 			t.Errorf("%v\nafter that there is %v, %v", r, err, harness.MountsBelow(at))
 		}

@@ -9,9 +9,8 @@ import (
 	"mneme/tests/harness"
 )
 
-// TestOneFsync holds that a close that makes a version syncs, and once: the
-// bytes and the commit become durable together. What does not change anything
-// needs none.
+// TestOneFsync holds that a close that makes a version syncs, and once: the bytes and the commit
+// become durable together. A close that does not change anything needs none.
 func TestOneFsync(t *testing.T) {
 	t.Parallel()
 	harness.NeedTools(t, "strace", "python3")
@@ -21,9 +20,9 @@ func TestOneFsync(t *testing.T) {
 for i in range(25):
     write(f"f{i}", (f"{i} of many\n" * 9000)[:4096 if i % 2 else 65536].encode())
 os.makedirs("d", exist_ok=True); os.chmod("f1", 0o600)`)
-	m.Sh(t, `echo first > first`) // the write-ahead log exists by then
-	// The log is emptied when it has grown, and when the writer pauses, as on a busy
-	// machine, which takes two more, and begun anew with one.
+	m.Sh(t, `echo first > first`) // the write-ahead log exists then
+	// The log is emptied when it has grown, and when the writer pauses, as on a busy machine,
+	// which takes two more, and begun again with one.
 	if n := m.Fsyncs(t, func() { m.Sh(t, write) }); n < files || n > files*3/2 {
 		t.Errorf("%d fsyncs for %d files", n, files)
 	}

@@ -123,8 +123,9 @@ mneme undo notes --session "$(sed -n 's/^session: //p' .mneme/status)"`)
 	}
 }
 
-// TestGatewayTokenIsStrict: a mount with the token of a session replaces what that has read, and nothing
-// else, unless it was told otherwise. One with a key may replace what nobody has read.
+// TestGatewayTokenIsStrict: a mount with the token of a session replaces the versions that the
+// session has read, and nothing else, unless it was told otherwise. A mount with a key may
+// replace versions that were never read.
 func TestGatewayTokenIsStrict(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)
@@ -170,7 +171,7 @@ grep -qx 'key: `+id+`' .mneme/status
 mneme log notes:/a.md --json | grep -q '"session_id":"`+m.Session+`"'`)
 }
 
-// readers prints what a mount says of what may be done with its store, and does.
+// readers prints a mount's answers about the allowed operations on its store, and does them.
 const readers = `
 import errno, os
 def tried(name, do):
@@ -225,7 +226,7 @@ func TestGatewayReader(t *testing.T) {
 	e.Mount(t, "own", "notes", "--session=agent-9").Sh(t, `echo x > f; grep -qx 'access: read-write' .mneme/status`)
 }
 
-// TestGatewayPlugin: what is to be remembered goes to the first store that the credential may write.
+// TestGatewayPlugin: a memory goes to the first store that the credential may write.
 func TestGatewayPlugin(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)
@@ -244,8 +245,8 @@ func TestGatewayPlugin(t *testing.T) {
 	}
 }
 
-// TestGatewayPluginChangesStores: where the first store may not be written any more, what is to be remembered
-// goes to the next one that may.
+// TestGatewayPluginChangesStores: where the first store may no longer be written, a memory goes
+// to the next one that may.
 func TestGatewayPluginChangesStores(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)
@@ -292,8 +293,8 @@ func TestGatewayToolWithoutCredential(t *testing.T) {
 	}
 }
 
-// TestGatewayTokenFile: while a store is mounted, what may be done with it is what the credential
-// allows that the file has by then, in the session of the mount and in no other.
+// TestGatewayTokenFile: while a store is mounted, the allowed operations are those that the
+// credential now in the file allows, in the session of the mount and in no other.
 func TestGatewayTokenFile(t *testing.T) {
 	t.Parallel()
 	e, s, put := serveNotes(t)
@@ -323,7 +324,7 @@ func TestGatewayTokenFile(t *testing.T) {
 	put(s.token("host", "agent-7", "notes"))
 	becomes("read-write")
 	put("mneme_nobody_secret")
-	m.Eventually(t, `grep '^state: degraded: .*does not accept the credential' .mneme/status`) // also where nobody asks for anything else
+	m.Eventually(t, `grep '^state: degraded: .*does not accept the credential' .mneme/status`) // also where no program asks for anything else
 	for range 3 {                                                                              // of which the server hears of one
 		if r := m.Try(t, `echo four > g`); r.Code == 0 {
 			t.Errorf("a write with a credential that does not count: %v", r)
@@ -340,8 +341,8 @@ func TestGatewayTokenFile(t *testing.T) {
 	}
 }
 
-// TestGatewayKeep: who takes over a mount has its session, and its stores as they were mounted,
-// whatever credential is there by then.
+// TestGatewayKeep: a process that takes over a mount has its session, and its stores as they were
+// mounted, whatever credential is there at that time.
 func TestGatewayKeep(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)

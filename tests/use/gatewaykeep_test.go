@@ -20,9 +20,9 @@ os.rename(sys.argv[1], sys.argv[2])
 os.kill(int(sys.argv[3]), 9)
 `
 
-// TestGatewayKeepWaits: while the server cannot be reached, or the credential does not count, nobody can
-// take over a mount. It stays all the same, for as long as that lasts, and then goes on with all that
-// was being written.
+// TestGatewayKeepWaits: while the server cannot be reached, or the credential is not valid, no
+// process can take over a mount. It stays all the same, for as long as that lasts, and then
+// continues with all that was being written.
 func TestGatewayKeepWaits(t *testing.T) {
 	harness.NeedTools(t, "python3")
 	t.Parallel()
@@ -69,7 +69,8 @@ cat f .mneme/conflicts/*/yours; echo two > f; cat f`, killsWhileItWrites, in(how
 	}
 }
 
-// TestGatewayKeepEnds: a mount that nobody can take over ends when it is told to, or was unmounted.
+// TestGatewayKeepEnds: a mount that no process can take over ends when it is told to, or was
+// unmounted.
 func TestGatewayKeepEnds(t *testing.T) {
 	t.Parallel()
 	for what, end := range map[string]func(t *testing.T, m *harness.Mount){

@@ -202,9 +202,9 @@ func TestNamesFromElsewhere(t *testing.T) {
 	}
 }
 
-// TestNamesFromMac copies names with decomposed accents with rsync, which removes
-// what it finds and has not copied. A mount beside lists the names as they were made, and
-// so do later ones before anybody has asked for a name.
+// TestNamesFromMac copies names with decomposed accents with rsync, which removes the names that
+// it finds and has not copied. A mount next to it lists the names as they were made, and so do
+// later ones before any program has asked for a name.
 func TestNamesFromMac(t *testing.T) {
 	t.Parallel()
 	harness.NeedTools(t, "rsync", "python3")

@@ -45,8 +45,8 @@ func TestMetrics(t *testing.T) {
 
 var metricName = regexp.MustCompile(`mneme_[a-z_]+`)
 
-// TestBoard holds that the board in docs shows metrics that there are, and all
-// of them. What is about the backend only a mount of S3 and DynamoDB has.
+// TestBoard holds that the board in docs shows existing metrics, and all of them. Only a mount of
+// S3 and DynamoDB has the metrics about the backend.
 func TestBoard(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)

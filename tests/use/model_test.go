@@ -16,10 +16,9 @@ import (
 	"mneme/tests/harness"
 )
 
-// A mount is a file system like any other: whatever a program does, and in
-// whatever order, every call ends as it would elsewhere, and the tree is what a
-// plain model of one says. What is closed is in the store, also after the mount
-// was ended and made anew.
+// A mount is a file system like any other: whatever a program does, and in whatever order, every
+// call ends as it would elsewhere, and the tree is what a plain model of one says. A closed file
+// is in the store, also after the mount was ended and made again.
 func TestModel(t *testing.T) {
 	e := harness.NewEnv(t)
 	set := func(name string, value any) {
@@ -89,7 +88,7 @@ func (r *modelRun) check(rt *rapid.T) {
 	r.compareStore(rt)
 }
 
-// remount ends the mount, if there is one, and makes it anew: every other time flat.
+// remount ends the mount, if there is one, and makes it again: every other time flat.
 func (r *modelRun) remount() {
 	var args []string
 	if r.mount != nil {
@@ -104,7 +103,7 @@ func (r *modelRun) remount() {
 	r.agent = r.mount.Agent(r.t)
 }
 
-// endMount closes everything and makes the mount anew, which shows what there was.
+// endMount closes everything and makes the mount again, which shows what there was.
 func (r *modelRun) endMount(rt *rapid.T) {
 	r.closeAll(rt)
 	r.compareStore(rt)

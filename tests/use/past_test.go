@@ -31,7 +31,7 @@ func TestPastInTheMount(t *testing.T) {
 			sh(`test -z "$(ls -A .mneme/at)"; test "$(find .mneme/at | wc -l)" = 1
 				diff -r "$HOME/then" $at; diff -r .mneme/at/HEAD . ; cp -r $at "$HOME/copy"; diff -r "$HOME/then" "$HOME/copy"
 				test -z "$(find $at -type l -o -perm /` + map[string]string{"written": "022", "read-only": "222"}[name] + `)"; test "$(stat -c %s $at/big)" = 3000000`)
-			if name == "written" { // whoever is not root can change and remove a copy
+			if name == "written" { // a user who is not root can change and remove a copy
 				sh(`test -z "$(find $at "$HOME/copy" ! -perm -200)"`)
 			}
 			sh(`rsync -a $at/ "$HOME/synced"; diff -r "$HOME/then" "$HOME/synced"; test -z "$(rsync -ai $at/ "$HOME/synced")"
@@ -51,7 +51,7 @@ assert a[1234567:2345678] == b[1234567:2345678]' $at/big "$HOME/then/big"`)
 			}
 			sh(`test "$(ls .mneme/at/0 | wc -l)" = 0; test "$(ls .mneme/at/1999-12-31 | wc -l)" = 0; diff -r .mneme/at/2199-12-31 .mneme/at/HEAD; diff -r .mneme/at/HEAD~0 .mneme/at/HEAD`)
 
-			// HEAD is looked up anew, and what was looked up stays.
+			// HEAD is looked up again, and the earlier node stays.
 			sh(fmt.Sprintf(`cd .mneme/at/HEAD; test ! -e later.md; %q write notes:/later.md <<< later; test ! -e later.md; test "$(cat b.md)" = "$(printf 'one\ntwo')"`, harness.Binary))
 			m.Eventually(t, `test -e .mneme/at/HEAD/later.md; test ! -e .mneme/at/HEAD~1/later.md`)
 		})
@@ -141,7 +141,7 @@ func TestVersionsAndEvents(t *testing.T) {
 			m.Eventually(t, same)
 			e.MustIn(t, "four", "write", "notes:/b.md")
 			m.Eventually(t, `set -- $(ls -v .mneme/versions/b.md); test $# = 4; test "$(cat .mneme/versions/b.md/$4)" = four`)
-			e.MustIn(t, "deep", "write", "notes:/imp/deep/y.md") // in directories that nobody made
+			e.MustIn(t, "deep", "write", "notes:/imp/deep/y.md") // in directories that no commit made
 			e.Must(t, "rm", "notes:/imp/deep/y.md")
 			m.Eventually(t, `test "$(cat .mneme/versions/imp/deep/y.md/*)" = deep; test ! -e .mneme/versions/imp/dee`)
 		})

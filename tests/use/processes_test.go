@@ -8,8 +8,8 @@ import (
 	"mneme/tests/harness"
 )
 
-// TestProcessesOutOfSight holds that a redirection is one version, and that nobody
-// finds the file empty meanwhile, where the daemon does not see the shell.
+// TestProcessesOutOfSight holds that a redirection is one version, and that no program finds the
+// file empty meanwhile, where the daemon does not see the shell.
 func TestProcessesOutOfSight(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)

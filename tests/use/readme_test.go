@@ -41,7 +41,7 @@ func TestReadmeTour(t *testing.T) {
 		"deleted  /go-src/",                           // log of the store
 		"\nbuilder.go\n",                              // ls, after the second restoration
 		"modified  memver_",                           // log of the memory
-		"session:" + m.Session,                        // who
+		"session:" + m.Session,                        // the session
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the tour does not show %q; it prints:\n%s", want, out)

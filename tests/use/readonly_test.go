@@ -71,8 +71,8 @@ var refusedElsewhere = map[string]string{
 	"write an open file": "EBADF", "ftruncate": "EINVAL", "fallocate": "EBADF", "mmap shared": "EACCES",
 }
 
-// refusedToOwner is refusedElsewhere for who owns the files and has no other
-// rights: what is in .mneme nobody may write, and some calls are root's.
+// refusedToOwner is refusedElsewhere for a user who owns the files and has no other rights: no
+// user may write the files in .mneme, and some calls are root's.
 func refusedToOwner(name string) string {
 	switch {
 	case strings.HasSuffix(name, "in .mneme"), strings.HasSuffix(name, "into .mneme"),

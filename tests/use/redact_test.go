@@ -68,7 +68,7 @@ func TestRedactedEverywhere(t *testing.T) {
 	if seen := r.Try(t, everything); strings.Count(seen.Stdout, canary) < 20 {
 		t.Fatalf("the read-only mount shows %v", seen)
 	}
-	kept := e.Mount(t, "notes", "--keep") // which notes for who may have to go on what is written
+	kept := e.Mount(t, "notes", "--keep") // which notes written bytes for a process that may have to continue
 	kept.Sh(t, `(yes `+text+` || :) | head -c 100000 > kept.md; cat kept.md > /dev/null; echo clean > kept.md`)
 	k := e.Mount(t, "notes")
 	k.Sh(t, `echo `+text+` > .k.tmp; mv .k.tmp k.md; echo clean > k.md`)

@@ -29,7 +29,7 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%s: it is told %q", what, message)
 		}
 	}
-	// Another session is shown nothing of what was refused; people are.
+	// Another session is shown nothing of a refused text; people are.
 	other := e.Mount(t, "notes")
 	other.Sh(t, `test -z "$(ls .mneme/conflicts)"; ! cat .mneme/conflicts/1/yours; ! cat .mneme/conflicts/1/about.json; ! grep copy.md .mneme/errors; echo mine > other.md`)
 	m.Sh(t, `test "$(ls .mneme/conflicts)" = "$(printf '1\n2')"`)

@@ -22,7 +22,7 @@ type slowBlob struct {
 	cas.Store
 	slow  cas.Digest
 	once  sync.Once
-	asked chan struct{} // closed when somebody waits for it
+	asked chan struct{} // closed when a reader waits for it
 	gate  chan struct{}
 }
 

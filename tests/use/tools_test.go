@@ -228,7 +228,7 @@ func vim(set string) string {
 	return `echo x > f; vim -u NONE -es -c 'set nocompatible ` + set + `' -c 's/x/y/' -c wq f; cat f; ls -A`
 }
 
-// emacs edits f, saving by itself, too. What it says counts when it fails.
+// emacs edits f, saving by itself, too. Its messages count when it fails.
 func emacs(code string) string {
 	return harness.EmacsCommand("(auto-save-mode 1) "+code) + ` 2> "$OUT/said" || cat "$OUT/said"; `
 }

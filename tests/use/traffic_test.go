@@ -129,9 +129,9 @@ func TestControlFilesWithoutOpens(t *testing.T) {
 	}
 }
 
-// TestControlFilesAreKept holds that what never changes below .mneme is read once, and
-// that of what the kernel has of it nothing is out of date: the guide of a store that is
-// archived, and the conflicts that are left.
+// TestControlFilesAreKept holds that files below .mneme that never change are read once, and that
+// nothing that the kernel has of .mneme is out of date: the guide of a store that is archived,
+// and the conflicts that are left.
 func TestControlFilesAreKept(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)

@@ -7,8 +7,9 @@ import (
 	"mneme/tests/harness"
 )
 
-// TestUndoBesideMounts takes back what the session of one mount did, while that of another one goes on
-// writing to the same file: nothing of what that writes is lost, and both mounts show what there is.
+// TestUndoBesideMounts takes back the changes of the session of one mount, while that of another
+// one continues to write to the same file: nothing that it writes is lost, and both mounts show
+// the same state.
 func TestUndoBesideMounts(t *testing.T) {
 	t.Parallel()
 	e := harness.NewEnv(t)

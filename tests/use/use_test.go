@@ -46,7 +46,8 @@ func newAgentHome(t testing.TB, files map[string]string) *agentHome {
 	return h
 }
 
-// snapshot is all that is in the home but for what mneme has there: text, mode, time and inode.
+// snapshot is all that is in the home except the files that mneme has there: text, mode, time and
+// inode.
 func (h *agentHome) snapshot() map[string]string {
 	h.t.Helper()
 	all := map[string]string{}
@@ -151,7 +152,7 @@ func TestUseDirectory(t *testing.T) {
 	}
 }
 
-// TestUseOfUser is TestUseDirectory for a user without rights, who mounts with fusermount3.
+// TestUseOfUser is TestUseDirectory for a user without rights; that user mounts with fusermount3.
 func TestUseOfUser(t *testing.T) {
 	t.Parallel()
 	harness.NeedTools(t, "fusermount3")

@@ -33,8 +33,7 @@ func withoutFuse3(t *testing.T) string {
 	return dir
 }
 
-// A user who is not root mounts through fusermount3. Nobody else is let in, not
-// even root.
+// A user who is not root mounts through fusermount3. No other user is let in, not even root.
 func TestMountAsUser(t *testing.T) {
 	t.Parallel()
 	harness.NeedTools(t, "fusermount3")

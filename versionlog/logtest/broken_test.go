@@ -127,7 +127,7 @@ func (l *forgetful) Commit(ctx context.Context, id string, p *versionlog.Proposa
 	return c, err
 }
 
-// outsideView is a View of what a log says.
+// outsideView is a View that reads from a log.
 type outsideView struct {
 	ctx context.Context
 	log versionlog.Log
@@ -199,7 +199,7 @@ func (l *halving) Commit(ctx context.Context, id string, p *versionlog.Proposal)
 	return l.Log.Commit(ctx, id, &half)
 }
 
-// generous lets whoever makes a directory have it, though another has made it.
+// generous lets the caller that makes a directory have it, though another has made it.
 type generous struct{ versionlog.Log }
 
 func (l *generous) Commit(ctx context.Context, id string, p *versionlog.Proposal) (*versionlog.Commit, error) {

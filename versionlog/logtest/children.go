@@ -29,8 +29,8 @@ func (s *suite) checkChildren(dir string) {
 	checkChildren(s, s.heads("/"), dir, s.children(dir))
 }
 
-// checkChildren wants of every name in dir that the heads have one of the
-// heads, in the order of their paths.
+// checkChildren checks that got has, for every name in dir that the heads have, one of the heads,
+// in the order of their paths.
 func checkChildren(t fataler, heads []versionlog.Version, dir string, got []versionlog.Version) {
 	t.Helper()
 	below := strings.TrimSuffix(dir, "/") + "/"

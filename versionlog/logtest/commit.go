@@ -36,7 +36,7 @@ var commitTests = map[string]func(*suite){
 	"LargeDirectoryMove": testLargeMove,
 }
 
-// isVersion compares a version with what is wanted, but for its id.
+// isVersion compares a version with the expected one, except its id.
 func (s *suite) isVersion(got, want versionlog.Version) {
 	s.Helper()
 	p := proposal()
@@ -386,7 +386,7 @@ func testStoreQuota(s *suite) {
 	s.commit(remove("/b", anything))
 	s.put("/c", "1")
 
-	setQuota(versionlog.Quota{PerHour: 12}) // ten by now
+	setQuota(versionlog.Quota{PerHour: 12}) // ten so far
 	s.commit(put("/a", "3", anything), put("/c", "3", anything))
 	over(rename("/a", "/b", anything))
 	s.commit(remove("/c", anything))

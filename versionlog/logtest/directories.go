@@ -37,7 +37,7 @@ func (s *suite) makeDir(path string) versionlog.Version {
 	return versions[0]
 }
 
-// refuse wants an error of changes, and that nothing changes.
+// refuse checks that changes end with an error, and that nothing changes.
 func (s *suite) refuse(want error, changes ...versionlog.Change) {
 	s.Helper()
 	s.unchanged(func() {
@@ -47,7 +47,7 @@ func (s *suite) refuse(want error, changes ...versionlog.Change) {
 	})
 }
 
-// alreadySo wants changes to make no commit.
+// alreadySo checks that changes make no commit.
 func (s *suite) alreadySo(changes ...versionlog.Change) {
 	s.Helper()
 	s.unchanged(func() {
@@ -212,7 +212,7 @@ func testSpelling(s *suite) {
 	v := s.commit(spelled(put(nfc, "1", anything), nfd))[0]
 	s.equal(v.Spelling, nfd)
 	s.equal(s.head(nfc), v)
-	v = s.put(nfc, "2") // whoever writes it again need not spell it
+	v = s.put(nfc, "2") // a later writer need not spell it
 	s.equal(v.Spelling, nfd)
 	s.equal(s.commit(spelled(put(nfc, "3", anything), nfc))[0].Spelling, "") // as it is stored
 	s.equal(s.put(nfc, "4").Spelling, "")

@@ -37,8 +37,8 @@ func (s *suite) isStored() {
 	s.equal(got, s.store)
 }
 
-// testCreatedEvent: a store that is created elsewhere becomes the same store by it, but
-// for its slug.
+// testCreatedEvent: a store that is created elsewhere becomes the same store by it, except for
+// its slug.
 func testCreatedEvent(s *suite) {
 	want := s.store
 	want.Quota = versionlog.Quota{Bytes: 1 << 40, Memories: 2, PerHour: 3}
@@ -268,8 +268,8 @@ func testEventsInTheHistory(s *suite) {
 	s.verifyChain()
 }
 
-// testEpoch: a promotion begins a new epoch, and whoever proposes under another is
-// fenced off.
+// testEpoch: a promotion begins a new epoch, and a process that proposes under another is fenced
+// off.
 func testEpoch(s *suite) {
 	under := func(epoch uint64, path string) error {
 		p := fresh(put(path, "1", anything))
@@ -345,7 +345,7 @@ func testPromoted(s *suite) {
 	s.put("/b", "1")
 	commits := s.commits(1)
 
-	// The old one goes on before it learns of it.
+	// The old one continues before it learns of it.
 	late, err := old.Commit(s.Context(), s.store.ID, fresh(put("/late", "1", anything)))
 	s.must(err)
 	s.unchanged(func() {

@@ -49,8 +49,8 @@ func each(commits []*versionlog.Commit) iter.Seq2[*versionlog.Commit, error] {
 	}
 }
 
-// testImport: what comes of an import is the same store, byte for byte, which goes on
-// like any other.
+// testImport: the result of an import is the same store, byte for byte, which continues like any
+// other.
 func testImport(s *suite) {
 	commits, to := s.imported()
 	quota := versionlog.Quota{Bytes: 1, Memories: 1, PerHour: 1} // bounds no import
@@ -86,7 +86,7 @@ func testImportGoesOn(s *suite) {
 
 func testImportRefuses(s *suite) {
 	commits, to := s.imported()
-	var there []*versionlog.Commit // of these, by now
+	var there []*versionlog.Commit // of these, so far
 	refused := func(want error, commits ...*versionlog.Commit) {
 		s.Helper()
 		log := s.log
@@ -122,7 +122,7 @@ func testImportRefuses(s *suite) {
 	refused(versionlog.ErrRewritten, changed(commits[1], func(c *versionlog.Commit) { c.Digest[0]++ }))
 	refused(versionlog.ErrInvalid, changed(commits[0], func(c *versionlog.Commit) { c.Seq = 0 }))
 
-	// Another history than the store's: it has a commit of its own by now.
+	// Another history than the store's: it now has a commit of its own.
 	p := proposal(put("/own", "1", anything))
 	_, err := to.Commit(s.Context(), s.store.ID, p)
 	s.must(err)
@@ -137,7 +137,7 @@ func testImportArchived(s *suite) {
 	s.put("/a", "1")
 	s.commit(put("/d/x", "1", anything))
 	shared := s.commits(0)
-	// The same history goes on in two ways: here it is not archived.
+	// The same history continues in two ways: here it is not archived.
 	to := s.cfg.Open(s.T, s.clock.now)
 	s.must(to.CreateStore(s.Context(), s.store))
 	s.must(versionlog.Import(s.Context(), to, s.store.ID, each(shared)))
@@ -194,7 +194,7 @@ func testImportKeys(s *suite) {
 	s.must(err)
 }
 
-// inUse returns the commit that p becomes after others if nobody has archived the store.
+// inUse returns the commit that p becomes after others if the store is not archived.
 func (s *suite) inUse(before []*versionlog.Commit, later time.Duration, p *versionlog.Proposal) *versionlog.Commit {
 	s.Helper()
 	var tip versionlog.Tip

@@ -1,7 +1,6 @@
-// Package logtest is the conformance suite of versionlog.Log: what the comments
-// of the contract promise, held against a backend. It also checks recorded
-// concurrent histories for linearizability (History), for suites of what is
-// built on a log.
+// Package logtest is the conformance suite of versionlog.Log: it tests a backend against the
+// promises in the comments of the contract. It also checks recorded concurrent histories for
+// linearizability (History), for test suites of packages that are built on a log.
 package logtest
 
 import (
@@ -20,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Config says how to get at a backend. The functions end the test when they
-// fail, and see to it that what they open is closed with the test.
+// Config says how to get at a backend. The functions end the test when they fail, and ensure that
+// everything they open is closed with the test.
 type Config struct {
 	// Open returns a log without stores that stamps commits with the given
 	// clock.
@@ -32,8 +31,8 @@ type Config struct {
 	// Share opens a second Log on what l keeps, as another process would. Nil
 	// for a log that cannot be shared.
 	Share func(t testing.TB, l versionlog.Log) versionlog.Log
-	// Remote says that each call is requests to a server. What the suite repeats, so
-	// that calls may meet in some way, it repeats less often then.
+	// Remote says that each call is requests to a server. The suite then repeats calls less often
+	// where it repeats them so that they may meet in some way.
 	Remote bool
 	// Runs is how many histories the state machine draws at most; 0 is as many as rapid
 	// wants.

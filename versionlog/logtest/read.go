@@ -64,7 +64,7 @@ func testLast(s *suite) {
 	s.wantErr(err, versionlog.ErrNotFound)
 }
 
-// testHeld: a directory that nobody made is known by what was in it, until that is erased.
+// testHeld: a directory that no commit made is known by its contents, until they are erased.
 func testHeld(s *suite) {
 	held := func(want bool, paths ...string) {
 		s.Helper()
@@ -174,8 +174,8 @@ func testHistory(s *suite) {
 	}
 }
 
-// testPathHistory has memories come to a path and leave it in every way, one of
-// them twice, and others beside it meanwhile.
+// testPathHistory makes memories come to a path and leave it in every way, one of them twice, and
+// others next to it meanwhile.
 func testPathHistory(s *suite) {
 	want := map[string][]versionlog.Version{}
 	note := func(v versionlog.Version) {
@@ -295,8 +295,8 @@ func testSlowWalk(s *suite) {
 	s.equal(s.tip().Seq, uint64(6))
 }
 
-// testKnownTip holds for a log that knows the tip: whoever commits, it is that of
-// Tip or unknown.
+// testKnownTip holds for a log that knows the tip: whichever process commits, it is that of Tip
+// or unknown.
 func testKnownTip(s *suite) {
 	logs := []versionlog.Log{s.log}
 	if s.cfg.Share != nil {
@@ -331,7 +331,7 @@ func testKnownTip(s *suite) {
 	}
 }
 
-// testResumes: a listing that goes on behind what was seen is the rest of it.
+// testResumes: a listing that continues after a seen entry is the rest of it.
 func testResumes(s *suite) {
 	for _, path := range []string{"/a", "/d/1", "/d/2", "/d/3", "/d!", "/d0", "/e/f/g"} {
 		for i := range 3 {
@@ -361,8 +361,8 @@ func testResumes(s *suite) {
 	}
 }
 
-// testFilter: commits come newest first, from any number down, and only those that are
-// asked for; whoever changes them meanwhile.
+// testFilter: commits come newest first, from any number down, and only those that are asked for,
+// even if others change them meanwhile.
 func testFilter(s *suite) {
 	var memories []string
 	for i := range 40 {

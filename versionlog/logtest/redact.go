@@ -296,8 +296,8 @@ func testRedactImported(s *suite) {
 	s.checkErased(before, v["made"].ID, v["dir"].ID)
 }
 
-// testRedactCopied: a history of which versions of each kind were erased is imported as it
-// is, at every point of it, and the copy tells the same and goes on.
+// testRedactCopied: a history of which versions of each kind were erased is imported as it is, at
+// every point of it, and the copy tells the same and continues.
 func testRedactCopied(s *suite) {
 	v := s.manyKinds()
 	s.commit(put("/d/gone", "1", anything))
@@ -350,7 +350,7 @@ func testRedactArchived(s *suite) {
 	s.checkErased(before, v["changed"].ID)
 }
 
-// testRedactFollowed: a follower gets the event, and versions only as they are by then.
+// testRedactFollowed: a follower gets the event, and versions only as they are at that time.
 func testRedactFollowed(s *suite) {
 	v := s.manyKinds()
 	rule := s.keep(3, 4)

@@ -42,7 +42,7 @@ func forBoth(tests map[string]func(*suite, waiter)) map[string]func(*suite) {
 	return both
 }
 
-// waitForCommit goes on until there is a commit: Wait may return early.
+// waitForCommit continues until there is a commit: Wait may return early.
 func waitForCommit(ctx context.Context, s *suite, l versionlog.Log, after uint64) error {
 	for {
 		if err := l.Wait(ctx, s.store.ID, after); err != nil {

@@ -1,5 +1,5 @@
-// Package memlog keeps version logs in memory, for tests of what is built on
-// a versionlog.Log. Nothing survives the process.
+// Package memlog keeps version logs in memory, for tests of packages that are built on a
+// versionlog.Log. Nothing survives the process.
 package memlog
 
 import (
@@ -31,7 +31,7 @@ type Log struct {
 type store struct {
 	versionlog.Store
 	commits  []*versionlog.Commit
-	newest   versionlog.Tip // but for ArchivedAt
+	newest   versionlog.Tip // except ArchivedAt
 	byKey    map[string]*versionlog.Commit
 	last     map[string]place // by path
 	memories map[string][]versionlog.Version
@@ -197,7 +197,7 @@ func (s *store) add(c *versionlog.Commit) {
 	}
 }
 
-// erase erases versions, and makes all that follows from the commits anew.
+// erase erases versions, and derives again everything that follows from the commits.
 func (s *store) erase(ids []string) {
 	if len(ids) == 0 {
 		return

@@ -259,7 +259,7 @@ func TestBomb(t *testing.T) {
 	}
 }
 
-// TestManyPages: a manifest takes no more memory than what it describes in full.
+// TestManyPages: a manifest takes no more memory than the pages that it describes take in full.
 func TestManyPages(t *testing.T) {
 	body := `{"heads":{"pages":[` + strings.Repeat("{},", 1<<20) + `{}]}}`
 	o := newObjects()

@@ -77,7 +77,7 @@ type Key struct {
 
 func (k Key) key() string { return seqKey(k.Seq) }
 
-// seqKey is the key of what belongs to a commit.
+// seqKey is the key of an entry that belongs to a commit.
 func seqKey(seq uint64) string { return fmt.Sprintf("%020d", seq) }
 
 func decodeKey(line []byte) (k Key, err error) {
@@ -85,7 +85,7 @@ func decodeKey(line []byte) (k Key, err error) {
 	return k, err
 }
 
-// line is a line as it is, with its key. What does not change when a snapshot is folded
+// line is a line as it is, with its key. A line that does not change when a snapshot is folded
 // stays as it is, with members that a newer mneme may have added.
 type line struct {
 	at   string

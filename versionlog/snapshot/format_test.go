@@ -212,7 +212,7 @@ func FuzzOpen(f *testing.F) {
 		readAll(t, o)
 		o.data[manifestName] = data
 		readAll(t, o)
-		// What would decompress to data.
+		// These bytes would decompress to data.
 		packed := encoder().EncodeAll(data, nil)
 		p := page{Size: len(packed), Raw: max(len(data), 1)}
 		if raw, err := p.decompress(packed); err == nil && string(raw) != string(data) {

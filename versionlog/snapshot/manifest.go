@@ -63,7 +63,7 @@ func (m *manifest) encode() ([]byte, error) {
 	return append(header(body), body...), nil
 }
 
-// header is the first line of a manifest, which vouches for what follows it.
+// header is the first line of a manifest, which vouches for the rest of it.
 func header(body []byte) []byte {
 	return fmt.Appendf(nil, "%s%d %x\n", magic, Format, sha256.Sum256(body))
 }

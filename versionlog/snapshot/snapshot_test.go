@@ -136,8 +136,8 @@ func (o *objects) listed(t testing.TB) map[string]string {
 	return found
 }
 
-// TestFold: a snapshot that was folded is the one that would have been made anew, byte for
-// byte, and its lists are what the log says.
+// TestFold: a snapshot that was folded is the one that would have been made from the beginning,
+// byte for byte, and its lists are what the log says.
 func TestFold(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

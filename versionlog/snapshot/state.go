@@ -86,7 +86,7 @@ func (s *Snapshot) from(ctx context.Context, path string) iter.Seq2[versionlog.V
 	}
 }
 
-// headsOf returns the heads of a page, and reads ahead of somebody who walks: as many pages at
+// headsOf returns the heads of a page, and reads ahead for a caller that walks: as many pages at
 // once as there are in memory right before it.
 func (s *Snapshot) headsOf(ctx context.Context, number int) (heads []head, err error) {
 	if heads, ok := s.cache.get(number); ok {

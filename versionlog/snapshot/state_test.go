@@ -138,7 +138,8 @@ func (s atOnce) Get(ctx context.Context, name string, limit int) ([]byte, error)
 	return s.objects.Get(ctx, name, limit)
 }
 
-// TestWalkReadsAhead: who walks a state waits for a few rounds of reads, not for each page.
+// TestWalkReadsAhead: a caller that walks a state waits for a few rounds of reads, not for each
+// page.
 func TestWalkReadsAhead(t *testing.T) {
 	o := newObjects()
 	if err := Empty("memstore_1", "").fold(t.Context(), o, 600, yielding(chain(600, 600)), small); err != nil {

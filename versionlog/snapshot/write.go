@@ -10,10 +10,10 @@ import (
 	"mneme/versionlog"
 )
 
-// paging says where one page ends and the next begins: behind a line with which the page
-// has least bytes and the hash of whose key begins with a zero byte, or with which it has
-// most bytes. So a page depends on nothing but what it holds, and pages that nobody changed
-// are the same in the next snapshot.
+// paging says where one page ends and the next begins: after a line with which the page has least
+// bytes and the hash of whose key begins with a zero byte, or with which it has most bytes. So a
+// page depends on nothing but its own lines, and pages that have not changed are the same in the
+// next snapshot.
 type paging struct{ least, most int }
 
 var defaultPaging = paging{64 << 10, 256 << 10}

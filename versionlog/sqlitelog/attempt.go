@@ -18,20 +18,21 @@ const mostTogether = draftFrom
 //  2. The goroutine that gets the turn begins a transaction, and only then takes attempts
 //     from the queue, the oldest first. Until then each attempt can be given up: its context ends,
 //     or it has waited for too long. One that is given up later is not put back to the queue.
-//  3. Every attempt is judged against what those before it have left, and undone alone if it fails.
+//  3. Every attempt is judged against the state that those before it have left, and undone alone
+//     if it fails.
 //  4. After the sync, which all of them succeed or fail with, readers and followers learn of the
 //     commits. Then the attempts end, and only then the turn does.
 //
 // If SQLite undoes the whole transaction for the failure of one attempt, that one ends, and the
 // others go back to the queue. If the transaction itself fails, all of them do, also those that
-// were refused: maybe for what is not there now.
+// were refused: the reason may be something that is not there now.
 type attempt struct {
 	ctx      context.Context
 	storeID  string
 	proposal *versionlog.Proposal
 	drafted  *draft
 
-	// What follows belongs to the goroutine that has the turn until done is closed.
+	// The fields below belong to the goroutine that has the turn until done is closed.
 	commit   *versionlog.Commit
 	appended bool
 	row      storeRow // after the commit

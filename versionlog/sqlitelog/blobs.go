@@ -64,7 +64,7 @@ func (b *Blobs) Delete(ctx context.Context, d cas.Digest) error {
 	return nil
 }
 
-// Forget implements cas.Forgetter: the connections of the whole log are opened anew, since their
+// Forget implements cas.Forgetter: the connections of the whole log are opened again, since their
 // memory has pages of the database.
 func (b *Blobs) Forget() error { return b.log.renew() }
 

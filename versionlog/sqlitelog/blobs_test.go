@@ -62,8 +62,8 @@ func damage(t *testing.T, dir string, d cas.Digest, data []byte) {
 	change(t, dir, fmt.Sprintf("UPDATE blobs SET data = x'%x' WHERE sha256 = x'%x'", data, d[:]))
 }
 
-// TestContentComesWithCommit: who sees the version has its bytes, and a commit
-// that is refused leaves none.
+// TestContentComesWithCommit: a reader that sees the version has its bytes, and a commit that is
+// refused leaves none.
 func TestContentComesWithCommit(t *testing.T) {
 	dir, s := newLog(t)
 	l, other := openTest(t, dir, nil), openTest(t, dir, &Options{ReadOnly: true})
@@ -88,8 +88,8 @@ func TestContentComesWithCommit(t *testing.T) {
 	}
 }
 
-// TestContentRepairs: a commit of what is the case already stores its content
-// nevertheless, where it is lost or damaged.
+// TestContentRepairs: a commit that changes nothing stores its content nevertheless, where it is
+// lost or damaged.
 func TestContentRepairs(t *testing.T) {
 	dir, s := newLog(t) // "/a" is "1", whose blob the log does not have
 	l := openTest(t, dir, nil)
@@ -233,8 +233,8 @@ func TestDamagedPages(t *testing.T) {
 	}
 }
 
-// TestKilledWithContent: what a killed process was told is committed has its
-// bytes, and so has every version that anybody can see.
+// TestKilledWithContent: a version that a killed process was told is committed has its bytes, and
+// so has every version that a reader can see.
 func TestKilledWithContent(t *testing.T) {
 	dir := t.TempDir()
 	l := openTest(t, dir, nil)
@@ -286,8 +286,8 @@ func commitContents(ctx context.Context, l *Log, storeID string) error {
 	}
 }
 
-// TestEarlierFormat: a log of format 1 is read as it is, and brought to this
-// one by the first who writes; who reads it meanwhile goes on.
+// TestEarlierFormat: a log of format 1 is read as it is, and brought to this one by the first
+// writer; a reader continues meanwhile.
 func TestEarlierFormat(t *testing.T) {
 	dir, s := newLog(t)
 	for _, column := range strings.Split(quotaColumns[2:]+eventColumns+policyColumn, ", ") {
@@ -336,8 +336,8 @@ func TestEarlierFormat(t *testing.T) {
 	}
 }
 
-// TestContentsStay holds that a content does not change when others are read
-// after it, though they are not copied out of what the driver hands over.
+// TestContentsStay holds that a content does not change when others are read after it, though
+// they are not copied out of the memory that the driver hands over.
 func TestContentsStay(t *testing.T) {
 	dir, info := newLog(t)
 	b := openTest(t, dir, nil).Blobs(info.ID)
@@ -362,7 +362,7 @@ func TestContentsStay(t *testing.T) {
 	}
 }
 
-// TestForgetBesideCommits: while connections are opened anew, others write and read on.
+// TestForgetBesideCommits: while connections are opened again, others continue to write and read.
 func TestForgetBesideCommits(t *testing.T) {
 	dir, s := newLog(t)
 	b := openTest(t, dir, nil).Blobs(s.ID)

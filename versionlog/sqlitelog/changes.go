@@ -13,14 +13,13 @@ import (
 	"mneme/internal/safepath"
 )
 
-// changes tells waiters that something was committed, in this process or in
-// another. The word goes through a file of one byte: everyone who waits watches
-// it, and holds a shared lock on it; whoever commits writes to it, if somebody
-// else does. A write costs a tenth of a commit, also because it wakes the watcher
-// of the process that makes it.
+// changes tells waiters that something was committed, in this process or in another. The word
+// goes through a file of one byte: every Log that waits watches it, and holds a shared lock on
+// it; a Log that commits writes to it, if another Log holds such a lock. A write costs a tenth of
+// a commit, also because it wakes the watcher of the process that makes it.
 type changes struct {
 	dir  *os.Root
-	file *os.File // nil in a read-only log that nobody waits for
+	file *os.File // nil in a read-only log that has no waiter
 	done chan struct{}
 
 	mu      sync.Mutex // guards what follows
@@ -66,14 +65,14 @@ func (c *changes) watch() {
 		_ = watcher.Close()
 		return
 	}
-	// Should it fail, those who commit cannot ask for locks either.
+	// Should it fail, processes that commit cannot ask for locks either.
 	_ = unix.FcntlFlock(c.file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_RDLCK, Whence: io.SeekStart})
 	c.watcher = watcher
 	go c.forward(watcher)
 }
 
-// watchedElsewhere reports whether anybody else may be watching: the lock is that
-// of an open file, so a Log's own is not in its way.
+// watchedElsewhere reports whether another Log may be watching: the lock is that of an open file,
+// so a Log's own is not in its way.
 func (c *changes) watchedElsewhere() bool {
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
 	err := unix.FcntlFlock(c.file.Fd(), unix.F_OFD_GETLK, &lock)
@@ -105,9 +104,9 @@ func (c *changes) wake() {
 	c.signal = make(chan struct{})
 }
 
-// touch tells all waiters of all processes. It follows a commit that is done, so
-// it cannot fail the commit: those whom it does not reach look by themselves. Who
-// begins to watch later sees the commit, because he looks only then.
+// touch tells all waiters of all processes. It follows a commit that is done, so it cannot fail
+// the commit: waiters that it does not reach look without being told. A waiter that begins to
+// watch later sees the commit, because it looks only then.
 func (c *changes) touch() {
 	if c.watchedElsewhere() {
 		_, _ = c.file.WriteAt([]byte{'.'}, 0)

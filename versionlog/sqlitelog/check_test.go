@@ -155,7 +155,7 @@ func TestCheckFindsEveryColumn(t *testing.T) {
 		"commits": "store = 1 AND seq = 9", "versions": "store = 1 AND seq = 9 AND ord = 1", "paths": "store = 1 AND path = '/3'",
 		"stores": "num = 1",
 	}
-	// What no record tells of, and what package memory compares, or makes anew.
+	// These columns are in no record, or package memory compares them, or makes them again.
 	others := map[string]bool{"num": true, "id": true, "slug": true, "replica": true, "tip_seq": true, "tip_digest": true}
 	for table, where := range keys {
 		columns := texts(t, db, `SELECT name || ' ' || type FROM pragma_table_info('`+table+`')`)
@@ -225,7 +225,8 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: %q, want %q", test.statement, found, test.want)
 		}
 	}
-	// What is wrong with a record others say, and what only it tells of is not known.
+	// Other findings report the fault in the record, and the columns that only the record gives
+	// are not known.
 	for _, statement := range []string{`UPDATE commits SET record = x'00' WHERE store = 1 AND seq = 4`, `DELETE FROM commits WHERE store = 1 AND seq = 4`} {
 		if found := checked(t, database, storeID, statement); strings.Contains(strings.Join(found, "\n"), "paths") {
 			t.Errorf("%s: %q", statement, found)

@@ -111,8 +111,8 @@ func objectsIn(conn *sqlite.Conn) (all []object, err error) {
 	return all, err
 }
 
-// definitions are what objectsOf has found, by format. To make a database takes a third of
-// the time that a small one is checked in.
+// definitions are what objectsOf has found, by format. Making a database takes a third of the
+// time in which a small one is checked.
 var definitions sync.Map
 
 // objectsOf returns all that is defined in a database of a format.
@@ -150,8 +150,8 @@ func (o object) plain() object {
 	return o
 }
 
-// indexes makes SQLite compare the indexes with the rows, but for the table blobs,
-// all of which it would read for that.
+// indexes makes SQLite compare the indexes with the rows, except those of the table blobs, all of
+// which it would read for that.
 func (c *databaseChecker) indexes(ctx context.Context) error {
 	for _, table := range c.tables {
 		if table == blobsTable || strings.HasPrefix(table, "sqlite_") {
@@ -184,8 +184,8 @@ const (
 	blobsMisnamed = `SELECT count(*) FROM blobs WHERE length(sha256) <> 32`
 )
 
-// blobIndex compares the index of the table blobs with its rows. What the rows hold
-// is verified with the versions that need them, and by Check.
+// blobIndex compares the index of the table blobs with its rows. The bytes in the rows are
+// verified with the versions that need them, and by Check.
 func (c *databaseChecker) blobIndex(ctx context.Context) error {
 	if !slices.Contains(c.tables, blobsTable) {
 		return nil

@@ -23,7 +23,7 @@ const (
 	// wrongPlaces are contents whose place is in no tree.
 	wrongPlaces = `SELECT sha256 FROM packed WHERE store = ?1 AND length(sha256) = 32 AND (place < 0 OR place >= ?2)`
 
-	// wrongProgress is packing that goes on behind the history.
+	// wrongProgress is packing that continues past the end of the history.
 	wrongProgress = `SELECT p.seq FROM packing p JOIN stores s ON s.num = p.store
 		WHERE p.store = ? AND (p.seq < 0 OR p.seq > s.tip_seq + 1 OR p.ord < 0 OR p.gone < 0)`
 
@@ -157,7 +157,7 @@ func (c *checker) contentFrame(ctx context.Context, id int64) error {
 	return err
 }
 
-// listFiles lists the contents in files once. To ask about each content costs several opened
+// listFiles lists the contents in files once. Asking about each content costs several opened
 // directories.
 func (c *checker) listFiles(ctx context.Context) (err error) {
 	if c.files, err = c.log.filesOf(c.store.ID); err != nil || c.files == nil {

@@ -20,7 +20,7 @@ const (
 // write, and the rest in the writers' turn, so that the next commit begins at its start again.
 type carrier struct {
 	db     *sqlite.DB
-	inTurn func(ctx context.Context, mode string) (bool, error) // carries it over while nobody else in this process writes
+	inTurn func(ctx context.Context, mode string) (bool, error) // carries it over while nothing else in this process writes
 	full   chan struct{}
 	last   atomic.Uint32 // how many frames there were when it was last told to
 	stop   context.CancelFunc

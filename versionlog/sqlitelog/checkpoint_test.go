@@ -37,8 +37,8 @@ func TestCommitsCarryNothingOver(t *testing.T) {
 	}
 }
 
-// TestCutAfterReaders: a write-ahead log that cannot be cut at rest since somebody reads from it is
-// cut when that has ended, without another commit.
+// TestCutAfterReaders: a write-ahead log that cannot be cut at rest since a process reads from it
+// is cut when that has ended, without another commit.
 func TestCutAfterReaders(t *testing.T) {
 	dir := t.TempDir()
 	l, reader := openTest(t, dir, nil), openTest(t, dir, nil)

@@ -15,7 +15,7 @@ import (
 	"mneme/internal/sqlite"
 )
 
-// copyPeriod is how often somebody who waits for a copy is told how far it is.
+// copyPeriod is how often a caller that waits for a copy is told how far it is.
 const copyPeriod = 100 * time.Millisecond
 
 // CopyTo writes the log with all its stores, as of one moment, into the directory
@@ -38,9 +38,9 @@ func (l *Log) CopyTo(ctx context.Context, dir string, progress func(done, total 
 	return syncFile(path)
 }
 
-// Retain removes all stores but those of the ids from a log that nobody has open,
-// and makes its file as small as if they had never been there. What is left is
-// durable when it returns nil; otherwise the log is of no use.
+// Retain removes all stores but those of the ids from a log that no process has open, and makes
+// its file as small as if they had never been there. The remaining stores are durable when it
+// returns nil; otherwise the log is of no use.
 func Retain(ctx context.Context, dir string, ids []string) error {
 	path := filepath.Join(dir, DatabaseName)
 	whole := filepath.Join(dir, durable.TempPrefix+DatabaseName)
@@ -85,7 +85,7 @@ func copyDatabase(ctx context.Context, db *sqlite.DB, path string, progress func
 	if err != nil {
 		return err
 	}
-	_ = conn.Script(incremental) // the copy is to be; of the database itself only an empty one can become so
+	_ = conn.Script(incremental) // for the copy; of the database itself only an empty one can become incremental
 	var total int64
 	err = retryBusy(ctx, func() (err error) {
 		total, err = conn.Size()

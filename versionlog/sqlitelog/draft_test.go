@@ -52,7 +52,7 @@ func TestDraft(t *testing.T) {
 			if again, err := l.Commit(t.Context(), s.ID, p); err != nil || again.Digest != c.Digest {
 				t.Errorf("again: %+v, %v", again, err)
 			}
-			for i := range p.Changes { // nobody comes between
+			for i := range p.Changes { // no other proposal comes between
 				p.Changes[i].Path, p.Changes[i].To, p.Changes[i].Expect = p.Changes[i].To, p.Changes[i].Path, versionlog.ExpectAny()
 			}
 			p.Key, judged = versionlog.NewKey(), 1

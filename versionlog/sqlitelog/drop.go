@@ -10,16 +10,16 @@ import (
 	"mneme/versionlog"
 )
 
-// DeleteStore removes a store with its whole history and the blobs that the
-// log keeps for it. Nothing of them is left in the files, unless somebody reads
-// at that moment; then it goes as the write-ahead log is written over.
+// DeleteStore removes a store with its whole history and the blobs that the log keeps for it.
+// Nothing of them is left in the files, unless a process reads at that moment; then it goes as
+// the write-ahead log is written over.
 //
-//  1. The store's row goes, in one small commit: the store is gone for everybody.
-//  2. What it leaves goes slice by slice. Others write in between, and the write-ahead
+//  1. The store's row goes, in one small commit: the store is gone for all processes.
+//  2. The data that it leaves goes slice by slice. Others write in between, and the write-ahead
 //     log stays small, so that a full disk has room for it.
 //
-// Should that be interrupted, the next DeleteStore goes on, also one of a store that is
-// gone already.
+// Should that be interrupted, the next DeleteStore continues, also one of a store that is gone
+// already.
 func (l *Log) DeleteStore(ctx context.Context, id string) error {
 	drop := func(ctx context.Context, w *writer) (*storeRow, tipState, error) {
 		s, err := queryOne(ctx, w, storeByID, scanStore, id)
@@ -87,7 +87,7 @@ func dropLeft(ctx context.Context, from source, drop func(t leftTable, num int64
 // leftTable is one with rows of stores.
 type leftTable struct {
 	name, key string
-	bytes     string // that a row holds, but for what is small
+	bytes     string // that a row holds, except small columns
 	scan      func(*sqlite.Row) any
 }
 

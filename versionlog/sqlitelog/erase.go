@@ -35,13 +35,13 @@ const (
 // eraser takes versions out of the history of a store, within the transaction that
 // commits their redaction:
 //
-//  1. each record that has one is written anew without it, in its row or in its frame,
-//     and so is the row of the version;
+//  1. each record that has one is rewritten without it, in its row or in its frame, and so is the
+//     row of the version;
 //  2. a row of the table paths that tells of one tells of the newest other version that
 //     took place there, or goes;
-//  3. a content that no version has any more goes, after what leans on it was encoded
-//     against something else. If it is in a file, too, the file is noted in files_left: it
-//     is removed behind the commit, see Log.purge.
+//  3. a content that no version has any longer goes, after the contents that lean on it were
+//     encoded against another. If it is in a file, too, the file is noted in files_left: it is
+//     removed after the commit, see Log.purge.
 //
 // A record that cannot be read ends it: nothing is erased by halves. No slice that packing
 // has planned before is applied then, for it may have what was erased, be it a record
@@ -55,7 +55,8 @@ type eraser struct {
 	was []versionlog.Version // what was erased, as it was
 }
 
-// redact erases versions, if there are any, and makes the totals of s those of what is left.
+// redact erases versions, if there are any, and makes the totals of s those of the remaining
+// versions.
 func (l *Log) redact(ctx context.Context, s *storeRow, ids []string) error {
 	if len(ids) == 0 {
 		return nil
@@ -154,7 +155,7 @@ func (e *eraser) frame(ctx context.Context, of *records, seq int64) (*recordFram
 	return &f, nil
 }
 
-// paths brings the rows of paths to what is left of the history.
+// paths makes the rows of paths agree with the remaining history.
 func (e *eraser) paths(ctx context.Context) error {
 	type place struct{ seq, ord int64 }
 	scan := func(row *sqlite.Row) (place, error) { return place{row.ColumnInt64(0), row.ColumnInt64(1)}, nil }
@@ -195,7 +196,7 @@ func (e *eraser) paths(ctx context.Context) error {
 	return nil
 }
 
-// contents removes the contents that no version has any more.
+// contents removes the contents that no version has any longer.
 func (e *eraser) contents(ctx context.Context) error {
 	seen := map[cas.Digest]bool{}
 	blobs := e.log.Blobs(e.store.ID)

@@ -229,8 +229,8 @@ func checkErased(t *testing.T, l *Log, storeID string, contents map[cas.Digest][
 	}
 }
 
-// TestEraseTraces: of small contents, names and rows nothing stays in free pages, gaps of
-// pages and the write-ahead log, whoever else has the database open.
+// TestEraseTraces: nothing of small contents, names and rows stays in free pages, gaps of pages
+// and the write-ahead log, whichever other process has the database open.
 func TestEraseTraces(t *testing.T) {
 	dir := t.TempDir()
 	l, other := openTest(t, dir, nil), openTest(t, dir, nil)
@@ -270,8 +270,8 @@ func TestEraseTraces(t *testing.T) {
 	}
 }
 
-// TestEraseBesideReader: while somebody reads from the write-ahead log as it was, the
-// receipt says so, and the next purge goes on.
+// TestEraseBesideReader: while a process reads from the write-ahead log as it was, the receipt
+// says so, and the next purge continues.
 func TestEraseBesideReader(t *testing.T) {
 	patience := purgePatience
 	purgePatience = time.Millisecond

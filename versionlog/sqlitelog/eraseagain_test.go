@@ -183,7 +183,7 @@ func pacedAt(t testing.TB, l *Log, at pace) {
 	p.done.Go(func() { p.loop(ctx) })
 }
 
-// eventually waits for what another goroutine does.
+// eventually waits for the work of another goroutine.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for began := time.Now(); !is(); runtime.Gosched() {
@@ -194,7 +194,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 }
 
 // TestEraseLeftToOthers: a process that does nothing but follow finishes a redaction whose
-// process has ended, also after it could not while somebody read.
+// process has ended, also after it could not while another process read.
 func TestEraseLeftToOthers(t *testing.T) {
 	patience := purgePatience
 	purgePatience = time.Millisecond

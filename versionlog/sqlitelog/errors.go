@@ -34,7 +34,7 @@ func retryBusy(ctx context.Context, attempt func() error) error {
 	return retryBusyFor(ctx, busyTimeout, attempt)
 }
 
-// retryBusyFor is retryBusy for one who has waited for a part of busyTimeout.
+// retryBusyFor is retryBusy for a caller that has waited for a part of busyTimeout.
 func retryBusyFor(ctx context.Context, left time.Duration, attempt func() error) error {
 	var deadline time.Time
 	for sleep := busyMinSleep; ; sleep = min(2*sleep, busyMaxSleep) {
@@ -90,7 +90,6 @@ func translate(err error) error {
 // isConstraint reports whether a unique constraint refused a row.
 func isConstraint(err error) bool { return errors.Is(err, sqlite3.CONSTRAINT) }
 
-// isCutOff reports whether there is a transaction to be rolled back first, by
-// one who may write: of the kind that only a database without a write-ahead log
-// has.
+// isCutOff reports whether there is a transaction that a process which may write must roll back
+// first: of the kind that only a database without a write-ahead log has.
 func isCutOff(err error) bool { return errors.Is(err, sqlite3.READONLY_ROLLBACK) }

@@ -44,7 +44,7 @@ func change(t testing.TB, dir string, statements ...string) {
 	}
 }
 
-// texts returns the first column of what a query yields.
+// texts returns the first column of the rows that a query yields.
 func texts(t testing.TB, db *sqlite3.Conn, query string) (found []string) {
 	t.Helper()
 	stmt, _, err := db.Prepare(query)

@@ -29,12 +29,12 @@ func headsNow(from source, store int64) *heads {
 	}}
 }
 
-// What lived at a path after commit ?1 is the last version up to then that came there,
-// by the index versions_path, unless another up to then has left it, by the index
-// versions_left, or a later version of the memory up to then was erased, which tells not
-// where. The table paths has every path that ever was. Its columns have types
-// and the expressions of that index have none, so SQLite uses the index only for what
-// has none either: a parameter, or what follows a plus.
+// The memory that lived at a path after commit ?1 is given by the last version up to ?1 that came
+// there, by the index versions_path. There is none if another version up to ?1 has left the path,
+// by the index versions_left, or if a later version of the memory up to ?1 was erased: an erased
+// version does not tell its place. The table paths has every path that ever was. Its columns have
+// types and the expressions of that index have none, so SQLite uses the index only for operands
+// that have none either: a parameter, or a value after a plus.
 const (
 	pathsThen = `paths p CROSS JOIN versions v INDEXED BY versions_path ON v.store = p.store AND v.path = p.path AND v.seq =
 		(SELECT max(x.seq) FROM versions x WHERE x.store = p.store AND x.path = p.path AND x.seq <= ?1)

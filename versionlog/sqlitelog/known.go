@@ -9,10 +9,10 @@ import (
 	"mneme/versionlog"
 )
 
-// knownStores are rows of the table stores as of the last look at the database,
-// which saves asking it again as long as nobody commits anything. Every call asks
-// for a store's number and tip first, and a mount before every file it opens to
-// write. What is committed is judged by the database itself.
+// knownStores are rows of the table stores as of the last look at the database, which saves
+// asking it again as long as no process commits anything. Every call asks for a store's number
+// and tip first, and a mount before every file it opens to write. The database itself judges
+// commits.
 type knownStores struct {
 	db     *sqlite.DB
 	format int // of the database, as far as its rows of stores are read
@@ -21,7 +21,7 @@ type knownStores struct {
 	as   moment
 	rows map[string]storeRow // by id
 
-	counted map[string]versionlog.Tip // by id: tips whose totals somebody has had to count
+	counted map[string]versionlog.Tip // by id: tips whose totals a caller has had to count
 }
 
 // moment is a state of the database, if it is known.
@@ -51,7 +51,7 @@ func (k *knownStores) row(ctx context.Context, id string) (storeRow, error) {
 	}
 	s, err := queryOne(ctx, k.db, readStores(k.format)+`WHERE id = ?`, scanStore, id)
 	if err == nil && now.known {
-		// Should something have been committed meanwhile, it is not now any more.
+		// Should something have been committed meanwhile, it is no longer the current state.
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if k.as != now {

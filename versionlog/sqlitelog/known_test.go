@@ -8,8 +8,8 @@ import (
 	"mneme/versionlog"
 )
 
-// TestTipIsKnown: as long as no other process commits, nobody asks the database
-// for the tip, and nobody need be told of one's own commits.
+// TestTipIsKnown: as long as no other process commits, no call asks the database for the tip, and
+// no caller need be told of its own commits.
 func TestTipIsKnown(t *testing.T) {
 	dir, s := newLog(t)
 	l, other := openTest(t, dir, nil), openTest(t, dir, nil)
@@ -68,8 +68,8 @@ func know(t *testing.T, l *Log, stores ...versionlog.Store) {
 	}
 }
 
-// TestOthersTipsAreNotKnown: what was known of one store before another log's
-// commit is not taken for known because of what is learnt of another store.
+// TestOthersTipsAreNotKnown: the knowledge of one store before another log's commit is not taken
+// for current because of something that is learnt of another store.
 func TestOthersTipsAreNotKnown(t *testing.T) {
 	dir, s := newLog(t)
 	l, other := openTest(t, dir, nil), openTest(t, dir, nil)

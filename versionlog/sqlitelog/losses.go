@@ -30,9 +30,9 @@ func (l Loss) String() string {
 	return "store " + cmp.Or(l.Slug, l.StoreID) + ": " + l.What
 }
 
-// Losses compares a log in a directory with what is remembered outside its database,
-// without changing anything. Nothing is lost where nothing is remembered: of a copy
-// by mneme backup, and of what an older mneme has committed.
+// Losses compares a log in a directory with the state that is remembered outside its database,
+// without changing anything. Nothing is lost where nothing is remembered: in a copy by mneme
+// backup, and of commits by an older mneme.
 func Losses(ctx context.Context, dir string) ([]Loss, error) {
 	root, err := safepath.OpenRoot(dir)
 	if err != nil {
@@ -53,7 +53,7 @@ func inspectLosses(ctx context.Context, dir *os.Root) (format int, losses []Loss
 			return nil
 		}
 		err := translate(c.Reading(func() error { return then.read(ctx, c, known) }))
-		if errors.Is(err, versionlog.ErrCorrupt) { // whoever reads those pages is told
+		if errors.Is(err, versionlog.ErrCorrupt) { // a reader of those pages is told
 			known, err = nil, nil
 		}
 		return err
@@ -160,7 +160,7 @@ func (d *databaseThen) missing(num int64, k *knownTip) (what, slug string) {
 	switch {
 	case k.state == tipDeleted && here:
 		return "it was deleted, and is back", s.Slug
-	case k.state == tipDeleted, !here && s.ID == "" && num <= d.highest: // deleted by one who was killed then, or by an older mneme
+	case k.state == tipDeleted, !here && s.ID == "" && num <= d.highest: // deleted by a process that was killed then, or by an older mneme
 		return "", ""
 	case !here:
 		return fmt.Sprintf("it is missing as a whole, with %d acknowledged commits", k.seq), ""
@@ -174,7 +174,7 @@ func (d *databaseThen) missing(num int64, k *knownTip) (what, slug string) {
 	return "", ""
 }
 
-// whyLost says what is to be seen of the reason in the write-ahead log.
+// whyLost says what the write-ahead log shows of the reason.
 func whyLost(path string) (string, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return DatabaseName + " is missing", nil

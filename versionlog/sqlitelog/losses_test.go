@@ -331,7 +331,7 @@ func TestDeletedStoreComesBack(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, DatabaseName), after[DatabaseName], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Whoever deletes is killed before it is remembered.
+	// The process that deletes is killed before it is remembered.
 	if err := os.WriteFile(filepath.Join(dir, tipsName), before[tipsName], 0o600); err != nil {
 		t.Fatal(err)
 	}

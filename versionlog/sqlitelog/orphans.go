@@ -37,11 +37,11 @@ type Orphans struct {
 // than grace ago, or with keep only counts them. Progress is called with how many of the
 // contents that no version has are done.
 //
-// Writers go on meanwhile, and lose nothing: what is removed is judged and removed while
-// nobody can commit, a few contents at a time, and a commit whose content is not stored any
-// more is refused, see missing, so that whoever makes it stores the content again. The grace
-// time only spares them that. A file has the time at which it was last put. A row has none:
-// it counts as old once a row that was stored after it belongs to a commit that is.
+// Writers continue meanwhile, and lose nothing: contents are judged and removed while no process
+// can commit, a few at a time. A commit whose content is no longer stored is refused, see
+// missing, so that the process that makes it stores the content again. The grace time only spares
+// them that. A file has the time at which it was last put. A row has none: it counts as old once
+// a row that was stored after it belongs to a commit that is.
 func (l *Log) Collect(ctx context.Context, storeID string, grace time.Duration, keep bool, progress func(done, total int)) (Orphans, error) {
 	if progress == nil {
 		progress = func(int, int) {}
@@ -77,7 +77,7 @@ func (l *Log) Collect(ctx context.Context, storeID string, grace time.Duration, 
 	return found, nil
 }
 
-// orphansAtOnce is how many contents are removed while nobody can commit. The directory of
+// orphansAtOnce is how many contents are removed while no process can commit. The directory of
 // each file is synced.
 const orphansAtOnce = 32
 
@@ -88,8 +88,8 @@ type orphan struct {
 	inFile bool
 }
 
-// orphans returns what no version of a store has and was stored before a time, the zero time
-// being any, while others write: what comes of them is to be judged again.
+// orphans returns the contents that no version of a store has and that were stored before a time,
+// the zero time being any, while others write: the caller must judge them again.
 func (l *Log) orphans(ctx context.Context, num int64, storeID string, before time.Time) ([]orphan, error) {
 	type row struct {
 		orphan
@@ -185,7 +185,7 @@ func storedBefore(ctx context.Context, files Files, d cas.Digest, before time.Ti
 }
 
 // removeOrphans removes those of some contents that are still of no version, and not put again
-// since a time, and returns them. Nobody can commit meanwhile: a commit that needs one comes
+// since a time, and returns them. No process can commit meanwhile: a commit that needs one comes
 // before, and is seen, or looks for it in vain, see missing.
 func (l *Log) removeOrphans(ctx context.Context, num int64, storeID string, some []orphan, before time.Time) (gone []orphan, err error) {
 	w := l.writer

@@ -12,7 +12,7 @@ import (
 // How much one slice of packing looks at and changes: the writers of all processes
 // wait while it is applied, and its contents are in memory while it is planned.
 const (
-	sliceBytes    = 512 << 10 // of contents that are packed, but for the last one
+	sliceBytes    = 512 << 10 // of contents that are packed, except the last one
 	sliceContents = 32
 	sliceVersions = 500
 )
@@ -21,8 +21,7 @@ const (
 // in the index take as much as a smaller one.
 const leastPacked = 128
 
-// cursor says how far the history of a store is packed: the version from which on
-// packing goes on.
+// cursor says how far the history of a store is packed: the version from which packing continues.
 type cursor struct{ seq, ord int64 }
 
 // progress is how far a store is packed, and how often contents were removed for good or
@@ -52,7 +51,7 @@ type slice struct {
 // empty reports whether there is nothing to do but to move the cursor.
 func (s *slice) empty() bool { return len(s.rows)+len(s.gone)+len(s.whole) == 0 && s.frame == nil }
 
-// plannedRow is a row of the table packed as it is to be.
+// plannedRow is the planned state of a row of the table packed.
 type plannedRow struct {
 	digest cas.Digest
 	base   cas.Digest // zero: none
@@ -73,7 +72,7 @@ type planner struct {
 	contents
 	next    slice
 	planned map[cas.Digest]*plannedRow
-	data    map[cas.Digest][]byte // of what is planned, and of bases
+	data    map[cas.Digest][]byte // of planned rows, and of bases
 	packed  int64                 // bytes
 }
 
@@ -86,7 +85,7 @@ const (
 
 	contentAt = `SELECT sha256, size FROM versions WHERE store = ? AND seq = ? AND ord = ?`
 
-	// What follows names its index: SQLite would rather read all versions of the store,
+	// The statements below name their index: SQLite would rather read all versions of the store,
 	// since those are in the order that is asked for.
 
 	// contentBefore reads the last other content of a memory before a version.
@@ -227,8 +226,8 @@ func (p *planner) makeWhole(ctx context.Context, d cas.Digest) error {
 	return onlyOther(err)
 }
 
-// onlyOther drops an error that says that bytes are damaged or missing: those who verify
-// them say so, and they are left as they are.
+// onlyOther drops an error that says that bytes are damaged or missing: the code that verifies
+// them says so, and they are left as they are.
 func onlyOther(err error) error {
 	if isDamage(err) {
 		return nil
@@ -262,8 +261,8 @@ func (p *planner) asPlanned(ctx context.Context, row *packed) (*plannedRow, erro
 	return as, nil
 }
 
-// get returns the bytes of a content, packed or whole. That there is no file of it takes far
-// longer to find than what is packed.
+// get returns the bytes of a content, packed or whole. It looks for packed bytes first: to find
+// that a content has no file takes far longer.
 func (p *planner) get(ctx context.Context, d cas.Digest) ([]byte, error) {
 	if data, ok := p.data[d]; ok {
 		return data, nil
@@ -349,8 +348,8 @@ func (p *planner) decodes(ctx context.Context, d cas.Digest, row *plannedRow) (b
 	return err == nil, onlyOther(err)
 }
 
-// encode returns the row of a content, against the one that is its base by place or, for
-// a root, against the head, or by itself.
+// encode returns the row of a content, encoded against its base by place or, for a root, against
+// the head, or alone.
 func (p *planner) encode(ctx context.Context, d cas.Digest, data []byte, memoryID string, seq int64, head *plannedRow) (*plannedRow, error) {
 	before, err := queryOne(ctx, p.source, contentBefore, scanDigest, p.store, memoryID, seq, d[:])
 	if err != nil && !errors.Is(err, versionlog.ErrNotFound) {

@@ -237,7 +237,7 @@ func packAtRandom(t *testing.T, r *rand.Rand) {
 			change = versionlog.Change{Action: versionlog.Rename, Path: path, To: draw(paths...), Expect: versionlog.ExpectAny()}
 		case "delete":
 			change.Action = versionlog.Remove
-		case "other": // as somebody who writes a content that becomes no head
+		case "other": // as a caller that writes a content that becomes no head
 			if _, err := l.Blobs(s.ID).Put(t.Context(), words(r, 500)); err != nil {
 				t.Fatal(err)
 			}
@@ -352,8 +352,8 @@ func TestStill(t *testing.T) {
 	}
 }
 
-// TestSettlesAfterRefusals: what a proposal holds up that makes no commit, and so wakes nobody, is
-// done later.
+// TestSettlesAfterRefusals: work that is held up by a proposal which makes no commit, and so
+// wakes no goroutine, is done later.
 func TestSettlesAfterRefusals(t *testing.T) {
 	dir, _ := newLog(t)
 	p := &packer{log: openTest(t, dir, nil), pace: pace{settled: 20 * time.Millisecond}}

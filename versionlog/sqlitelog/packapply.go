@@ -9,8 +9,7 @@ import (
 	"mneme/cas"
 )
 
-// errMoved says that a slice was planned on what is not the case any more. It is planned
-// anew.
+// errMoved says that the state on which a slice was planned has changed. It is planned again.
 var errMoved = errors.New("the store has changed since")
 
 const (
@@ -134,14 +133,14 @@ func (w *writer) putPacked(ctx context.Context, store int64, row *plannedRow) er
 		return err
 	case old == nil:
 		return w.run(insertPacked, store, row.digest[:], base, int64(row.place), frame)
-	case row.frame == nil && old.frame != nil: // no mark, for somebody else has packed it
+	case row.frame == nil && old.frame != nil: // no mark, for another packer has packed it
 		return errMoved
 	}
 	return w.run(updatePacked, base, int64(row.place), frame, old.id)
 }
 
-// remove takes a content away for good. What leans on it leans on what that leant on
-// then. A slice that was planned before is not applied.
+// remove takes a content away for good. Contents that lean on it then lean on the one that it
+// leant on. A slice that was planned before is not applied.
 func (b *Blobs) remove(ctx context.Context, w *writer, num int64, d cas.Digest) error {
 	files, err := b.log.filesOf(b.storeID)
 	if err != nil {

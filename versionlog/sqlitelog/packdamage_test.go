@@ -171,8 +171,8 @@ func TestFramesOfOneCodec(t *testing.T) {
 	}
 }
 
-// TestDamagedBase: what cannot be read since its base is damaged names that, so that
-// whoever has its bytes can put them back.
+// TestDamagedBase: the error of a content that cannot be read since its base is damaged names the
+// base, so that a caller that has its bytes can put them back.
 func TestDamagedBase(t *testing.T) {
 	for _, c := range []struct {
 		base   int // the content that is damaged

@@ -18,25 +18,24 @@ type Files interface {
 	cas.Deleter
 }
 
-// A packed is a content of the past as the table packed has it: a frame of zstd,
-// with the bytes of another content, its base, as the dictionary, where that is
-// smaller. The versions of a memory make a tree: the root leans on the memory's
-// head, every other one on an earlier version. That costs one frame more when a new
-// head comes, that of the root. Chains from each version to the next one, as git
-// has them, would grow at their end with each head, and all of them had to be
-// encoded anew.
+// A packed is a content of the past as the table packed has it: a frame of zstd, with the bytes
+// of another content, its base, as the dictionary, where that is smaller. The versions of a
+// memory make a tree: the root leans on the memory's head, every other one on an earlier version.
+// That costs one frame more when a new head comes, that of the root. Chains from each version to
+// the next one, as git has them, would grow at their end with each head, and all of them would
+// have to be encoded again.
 //
 // These hold after every transaction:
 //
-//  1. Heads are whole. A content is whole when its bytes are in the table blobs, or
-//     in a file, as they are; a reader looks there first. A commit writes its
-//     contents whole and need not look at packed. What is removed there is no
-//     head's, by the transaction's own look. Where bytes that are packed become a
-//     head's without coming with the commit, packing makes them whole.
+//  1. Heads are whole. A content is whole when its bytes are in the table blobs, or in a file, as
+//     they are; a reader looks there first. A commit writes its contents whole and need not look
+//     at packed. A content that is removed there is no head's, by the transaction's own look.
+//     Where bytes that are packed become a head's without coming with the commit, packing makes
+//     them whole.
 //  2. A content that is packed stays packed, also while it is whole again: others
 //     may lean on it.
-//  3. A base is a row, too. That of a whole content is a mark, without a frame. A mark
-//     gets a frame only when none leans on it any more.
+//  3. A base is a row, too. The row of a whole content is a mark, without a frame. A mark gets a
+//     frame only when no row leans on it any longer.
 //  4. Chains end. A row leans on one with a lower place in its tree, or the root on
 //     a mark. See place: no content takes more than maxChain frames.
 //  5. A frame is in the database once it was decoded to the bytes it stands for, and
@@ -64,7 +63,7 @@ const (
 	// whose root leans on a head.
 	maxChain = 16
 
-	// maxLeaning is how many roots lean on one mark: they are encoded anew together.
+	// maxLeaning is how many roots lean on one mark: they are encoded again together.
 	maxLeaning = 16
 )
 
@@ -155,7 +154,7 @@ func (c *contents) one(ctx context.Context, text string, args ...any) (*packed, 
 func (c *contents) unpack(ctx context.Context, p *packed) ([]byte, error) {
 	data, err := c.decode(ctx, p, false)
 	if errors.Is(err, cas.ErrCorrupt) {
-		// Somebody may have put back what one of them leans on.
+		// Another call may have put back a content on which one of them leans.
 		data, err = c.decode(ctx, p, true)
 	}
 	return data, err

@@ -35,7 +35,7 @@ const (
 	// nothing had to be changed and nothing is left.
 	persistAfter = 16
 
-	// maxMoved is how many slices in a row it plans anew at once.
+	// maxMoved is how many slices in a row it plans again at once.
 	maxMoved = 10
 )
 
@@ -52,7 +52,7 @@ type packer struct {
 
 	last  atomic.Int64 // when this log last began or made a commit, or was opened, in nanoseconds since 1970
 	wrote atomic.Bool  // it has made one
-	// What follows is the goroutine's.
+	// The fields below are the goroutine's.
 	moved   int                                                    // slices in a row that could not be applied
 	ahead   map[int64]cursor                                       // of stores by number
 	reading func(ctx context.Context, do func(source) error) error // calls do in a transaction that reads
@@ -274,9 +274,9 @@ func (p *packer) slice(ctx context.Context, b *backlog) (bool, error) {
 	return err == nil && (b.from.before(s.to) || !s.empty()), err
 }
 
-// settle makes the files smaller when nobody has committed for a while. It reports whether that is
-// left to do: since somebody does, or because somebody else reads from the write-ahead log, or carries
-// it over.
+// settle makes the files smaller when no process has committed for a while. It reports whether
+// that is left to do: because a process commits, or because another one reads from the
+// write-ahead log, or carries it over.
 func (p *packer) settle(ctx context.Context) (left bool) {
 	for {
 		last := p.last.Load()

@@ -103,8 +103,8 @@ func TestRemoveContent(t *testing.T) {
 	}
 }
 
-// TestDamagedFrame: a frame that does not decode is damage, and so is all that leans on
-// it, until somebody puts the bytes back.
+// TestDamagedFrame: a frame that does not decode is damage, and so is all that leans on it, until
+// its bytes are put back.
 func TestDamagedFrame(t *testing.T) {
 	dir := t.TempDir()
 	l := openTest(t, dir, nil)
@@ -123,7 +123,7 @@ func TestDamagedFrame(t *testing.T) {
 		wantBlob(t, b, all[0])
 		wantBlob(t, b, all[3])
 	}
-	// What comes then is packed against something else.
+	// A later content is packed against something else.
 	change(t, dir, fmt.Sprintf(`UPDATE packed SET place = 3 WHERE id IN (%d, %d)`, row.id, rowOf(t, l, s.ID, all[2]).id))
 	commitContent(t, l, s.ID, "/a", all[3]+" and more")
 	packAll(t, l)
@@ -134,7 +134,7 @@ func TestDamagedFrame(t *testing.T) {
 	}
 	wantBlob(t, b, all[1])
 	wantBlob(t, b, all[2])
-	// The copy that was put back is not taken for what the frame has.
+	// The copy that was put back is not taken for the content of the frame.
 	if _, err := l.Commit(t.Context(), s.ID, withContent("/a", all[1], versionlog.ExpectAny())); err != nil {
 		t.Fatal(err)
 	}
@@ -302,8 +302,8 @@ func TestPackedCopies(t *testing.T) {
 	}
 }
 
-// TestSharedContent: a content that several memories have stays whole until the last of
-// them has another one. Not more roots lean on it than can be encoded anew together.
+// TestSharedContent: a content that several memories have stays whole until the last of them has
+// another one. Not more roots lean on it than can be encoded again together.
 func TestSharedContent(t *testing.T) {
 	dir := t.TempDir()
 	l := openTest(t, dir, nil)

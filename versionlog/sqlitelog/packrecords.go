@@ -12,11 +12,11 @@ import (
 // frameRecords is how many records go into a frame. Tests have less.
 var frameRecords = 64
 
-// frameBytes is how many bytes the records of a frame have at most. One that is longer by
-// itself stays where it is.
+// frameBytes is how many bytes the records of a frame have at most. A single record that is
+// longer stays where it is.
 const frameBytes = 1 << 20
 
-// plannedFrame is a row of the table packed_records as it is to be.
+// plannedFrame is the planned state of a row of the table packed_records.
 type plannedFrame struct {
 	first, last int64
 	data        []byte
@@ -74,8 +74,8 @@ func (p *planner) frame(ctx context.Context) error {
 	return nil
 }
 
-// firstRun returns the first rows whose commits follow one another and whose records
-// can be read. What is damaged stays where it is, so that no other record suffers from it.
+// firstRun returns the first rows whose commits follow one another and whose records can be read.
+// A damaged record stays where it is, so that no other record suffers from it.
 func firstRun(rows []recordRow) (run []recordRow) {
 	length := 0
 	for _, row := range rows {

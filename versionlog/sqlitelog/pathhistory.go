@@ -10,9 +10,9 @@ import (
 	"mneme/versionlog"
 )
 
-// PathHistory yields every version that took place at a path, newest first: one
-// stay of a memory after another, each from what ended it, or is its newest, down
-// to what began it.
+// PathHistory yields every version that took place at a path, newest first: one stay of a memory
+// after another, each from the version that ended it, or is its newest, down to the one that
+// began it.
 func (l *Log) PathHistory(ctx context.Context, storeID, path string) iter.Seq2[versionlog.Version, error] {
 	return within(ctx, l, storeID, func(s storeRow) iter.Seq2[versionlog.Version, error] {
 		return func(yield func(versionlog.Version, error) bool) {

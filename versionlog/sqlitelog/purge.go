@@ -21,32 +21,31 @@ const purgingName = "purging"
 
 const purgingText = "mneme purging 1\n"
 
-// purgePatience is how long a purge waits for those who read from the write-ahead log.
+// purgePatience is how long a purge waits for processes that read from the write-ahead log.
 var purgePatience = 5 * time.Second
 
-// purger removes the traces that erased versions leave behind their transaction:
+// purger removes the traces that erased versions leave after their transaction:
 //
-//  1. the file purging is there, and durable, before the transaction begins;
-//  2. files of contents that no version has go, while nobody can commit: a commit that
-//     needs one comes before, and is seen, or looks for it in vain, see missing. So do
-//     contents that were stored again, see removeErasedOrphans;
-//  3. the database is written anew (VACUUM). What is deleted SQLite overwrites with
-//     zeroes, but where rows move from one page to another, the gap that they leave keeps
-//     its bytes;
-//  4. the write-ahead log, which has the pages as they were, is carried over and cut to
-//     nothing. It waits for those who read from it;
-//  5. the file purging goes, if no other transaction has written it anew meanwhile.
+//  1. the file purging exists, and is durable, before the transaction begins;
+//  2. files of contents that no version has go, while no process can commit: a commit that needs
+//     one comes before, and is seen, or looks for it in vain, see missing. Contents that were
+//     stored again go, too, see removeErasedOrphans;
+//  3. the database is rewritten (VACUUM). SQLite overwrites deleted rows with zeroes, but where
+//     rows move from one page to another, the gap that they leave keeps its bytes;
+//  4. the write-ahead log, which has the pages as they were, is carried over and cut to nothing.
+//     It waits for processes that read from it;
+//  5. the file purging goes, if no other transaction has rewritten it meanwhile.
 //
-// Whatever ends it, the file says that there is something to do, to the next Purge, and to
-// each process that has the log open to write, once nobody has committed for a while: when
-// it opens the log or commits, and a while after it has seen a redaction by another one.
-// All steps may be repeated. Looking for traces instead of step 3 was dropped: what is left in
-// a gap may be any part of a row, and lines that other versions share are no trace.
+// Whatever ends it, the file says that there is something to do, to the next Purge, and to each
+// process that has the log open to write, once no process has committed for a while: when it
+// opens the log or commits, and a while after it has seen a redaction by another one. All steps
+// may be repeated. Looking for traces instead of step 3 was dropped: the bytes in a gap may be
+// any part of a row, and lines that other versions share are no trace.
 type purger struct {
 	mu   sync.Mutex          // held while a purge is under way
-	done []versionlog.Purged // what nobody has been told of yet
+	done []versionlog.Purged // not yet reported to any caller
 
-	rewritten []byte // the note that the database was last written anew for
+	rewritten []byte // the note for which the database was last rewritten
 	whole     bool   // all files were removed before
 }
 
@@ -57,7 +56,7 @@ func (l *Log) mayLeaveTraces() error {
 
 // leftNoTraces removes the note, if it is still the one that was there before.
 func (l *Log) leftNoTraces(ctx context.Context, before []byte) error {
-	return l.writer.transaction(ctx, func(context.Context) error { // in which nobody else notes
+	return l.writer.transaction(ctx, func(context.Context) error { // in which nothing else notes
 		now, err := l.root.ReadFile(purgingName)
 		if err == nil && bytes.Equal(now, before) {
 			err = l.root.Remove(purgingName)
@@ -88,20 +87,20 @@ func (l *Log) Purge(ctx context.Context, _ string, _ []string) ([]versionlog.Pur
 	return done, err
 }
 
-// purgeLeft does what another call of Purge, which nobody may make any more, would do. What
-// fails is tried again when nobody has committed for a while.
+// purgeLeft does the work of another call of Purge, in case no caller makes one. A step that
+// fails is tried again when no process has committed for a while.
 func (l *Log) purgeLeft(ctx context.Context) {
 	if !l.hasTraces() {
 		return
 	}
 	l.purger.mu.Lock()
 	defer l.purger.mu.Unlock()
-	_ = l.purge(ctx, true) // whoever asks hears of it
+	_ = l.purge(ctx, true) // a caller that asks hears of it
 }
 
-// purge does what is left to do, and notes what has come of it. What is tried again may be
-// tried every minute, as while somebody reads: the database is not written anew once more
-// for the same note then, unless files were removed that were in the way. purger.mu is held.
+// purge does the remaining steps, and notes their outcome. With again it may be called every
+// minute, as while a process reads: the database is then not rewritten for the same note, unless
+// files were removed that were in the way. purger.mu is held.
 func (l *Log) purge(ctx context.Context, again bool) error {
 	noted, err := l.root.ReadFile(purgingName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +110,7 @@ func (l *Log) purge(ctx context.Context, again bool) error {
 		return err
 	}
 	left := l.purger.done[:0]
-	for _, p := range l.purger.done { // what was not done last time is told of anew
+	for _, p := range l.purger.done { // the steps that failed last time are reported again
 		if p.Why == "" {
 			left = append(left, p)
 		}
@@ -188,7 +187,7 @@ func (l *Log) removeErased(ctx context.Context, num int64, storeID string) (n in
 	return n, err
 }
 
-// rewrite writes the database anew, with nothing in it but its rows.
+// rewrite rewrites the database, with nothing in it but its rows.
 func (l *Log) rewrite(ctx context.Context) error {
 	w := l.writer
 	left, err := w.takeTurn(ctx)
@@ -223,8 +222,8 @@ func (l *Log) cutWriteAhead(ctx context.Context) error {
 // errGone says that a commit needs a content that is not stored.
 var errGone = fmt.Errorf("%w: the content of a change is not stored; it may have been erased since it was", cas.ErrNotFound)
 
-// missing refuses a commit whose contents are not there: those that did not come with it
-// may have been erased since they were stored. Without files nobody knows.
+// missing refuses a commit whose contents are not there: those that did not come with it may have
+// been erased since they were stored. Without files this is not known.
 func (l *Log) missing(ctx context.Context, s *storeRow, c *versionlog.Commit, changes []versionlog.Change) error {
 	if l.files == nil {
 		return nil
@@ -261,7 +260,7 @@ func (l *Log) missing(ctx context.Context, s *storeRow, c *versionlog.Commit, ch
 		if there, err := files.Has(ctx, v.Digest); err != nil || !there {
 			return errors.Join(err, errGone)
 		}
-		if err := l.writer.run(fileGone, s.num, v.Digest[:]); err != nil { // it is not to go any more
+		if err := l.writer.run(fileGone, s.num, v.Digest[:]); err != nil { // it no longer has to go
 			return err
 		}
 	}

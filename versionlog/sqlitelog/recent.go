@@ -29,7 +29,7 @@ func (r *recent) add(c *versionlog.Commit) {
 	}
 	kept := r.stores[c.StoreID]
 	at := len(kept)
-	for at > 0 && kept[at-1].Seq > c.Seq { // two who committed at once come in either order
+	for at > 0 && kept[at-1].Seq > c.Seq { // two processes that committed at once come in either order
 		at--
 	}
 	kept = slices.Insert(kept, at, &own)

@@ -40,9 +40,8 @@ func TestRecent(t *testing.T) {
 	}
 }
 
-// TestFollowsAllWriters: who follows gets the commits of this log and of
-// others in their order, whichever way it hears of them, and what it gets is
-// not its writers' copy.
+// TestFollowsAllWriters: a follower gets the commits of this log and of others in their order,
+// whichever way it hears of them, and the copy that it gets is not its writers'.
 func TestFollowsAllWriters(t *testing.T) {
 	dir, s := newLog(t)
 	l, other := openTest(t, dir, &Options{Refresh: never}), openTest(t, dir, nil)

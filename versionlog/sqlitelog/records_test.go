@@ -295,7 +295,7 @@ func TestFramesOnce(t *testing.T) {
 	checkPacked(t, l, id)
 }
 
-// TestReadBesideFraming: whoever reads while records go into frames misses none.
+// TestReadBesideFraming: a caller that reads while records go into frames misses none.
 func TestReadBesideFraming(t *testing.T) {
 	dir, l, id := newFramed(t, 0)
 	reader := openTest(t, dir, &Options{ReadOnly: true})

@@ -30,7 +30,7 @@ const (
 	policyFormat = 6
 	// earlyFormat is the first format that has the table early.
 	earlyFormat = 7
-	// pastFormat is the first format that has an index of what came to each path.
+	// pastFormat is the first format that has an index of the versions that came to each path.
 	pastFormat = 4
 	// packedFormat is the first format that has the table packed.
 	packedFormat = 5
@@ -71,9 +71,9 @@ func inFormat(text string, format int) string {
 	return text
 }
 
-// inspect looks at a database without changing it and returns its format, 0
-// when there is nothing yet. The error says why it cannot be used as a log. Of a
-// log, also looks at more, unless it is nil.
+// inspect looks at a database without changing it and returns its format, 0 when there is nothing
+// yet. The error says why it cannot be used as a log. also, unless it is nil, looks at more of a
+// log.
 func inspect(ctx context.Context, path string, also func(*sqlite.Conn) error) (int, error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return 0, nil
@@ -129,9 +129,8 @@ func readFormat(conn *sqlite.Conn, dir string) (int, error) {
 	return format, nil
 }
 
-// bringSchema makes an empty or missing file, or a log of an earlier format, a
-// log of this one. Several processes may do so at once: whoever comes second
-// finds the tables there.
+// bringSchema makes an empty or missing file, or a log of an earlier format, a log of this one.
+// Several processes may do so at once: the second one finds the tables there.
 func bringSchema(ctx context.Context, path string) error {
 	conn, err := connect(ctx, database(path, false))
 	if err != nil {

@@ -25,8 +25,8 @@ const (
 	keptAhead = 5 << 20
 )
 
-// Shrink gives the disk back what the files of the log do not need, as far as nobody reads
-// from them, and returns how many bytes that were.
+// Shrink gives the disk back the space that the files of the log do not need, as far as no
+// process reads from them, and returns how many bytes that were.
 func (l *Log) Shrink(ctx context.Context) (freed int64, err error) {
 	if l.writer == nil || l.packer == nil {
 		return 0, versionlog.ErrReadOnly
@@ -52,8 +52,8 @@ func (l *Log) size() (sum int64) {
 	return sum
 }
 
-// shrink makes the database smaller by some of its free pages, and reports whether it
-// did. One of an earlier format keeps its size, but for copies.
+// shrink makes the database smaller by some of its free pages, and reports whether it did. A
+// database of an earlier format keeps its size, unless it is a copy.
 func (p *packer) shrink(ctx context.Context) (bool, error) {
 	type space struct {
 		free, pages int64

@@ -47,7 +47,7 @@ var firstRows, pageRows, pageRecords, pageNames = 16, 1000, 200, 100
 // Options adjust a Log.
 type Options struct {
 	ReadOnly bool             // refuse commits and changes of stores with versionlog.ErrReadOnly
-	Refresh  time.Duration    // how often Wait looks by itself, should events be missing; 0 is 1 s
+	Refresh  time.Duration    // how often Wait looks on its own, should events be missing; 0 is 1 s
 	Now      func() time.Time // the clock that stamps commits; nil is that of the machine, as files have it
 	Busy     bool             // many read at once, at random: keep more of the database in memory
 	Still    bool             // leave packing, and what redactions left, to other processes: what verifies sees what is there
@@ -60,7 +60,7 @@ type Options struct {
 // Log is a versionlog.Log in a directory.
 type Log struct {
 	root    *os.Root   // the directory
-	db      *sqlite.DB // for those who read
+	db      *sqlite.DB // for readers
 	stores  knownStores
 	writer  *writer // nil when read-only
 	recent  recent
@@ -172,8 +172,8 @@ func (l *Log) prepareFiles(ctx context.Context, dir string, readOnly bool) (err 
 		return err
 	}
 	l.stores.format = schemaFormat
-	// Before anybody opens the database to write: whoever does may write over what
-	// is left in the write-ahead log.
+	// This comes before any process opens the database to write: such a process may write over
+	// the rest of the write-ahead log.
 	found, losses, err := inspectLosses(ctx, l.root)
 	if err == nil && len(losses) > 0 {
 		err = fmt.Errorf("%w: %s", versionlog.ErrRewritten, losses[0])
@@ -187,10 +187,9 @@ func (l *Log) prepareFiles(ctx context.Context, dir string, readOnly bool) (err 
 	return bringSchema(ctx, path)
 }
 
-// syncFound makes durable what the write-ahead log holds already. A process
-// that was killed may have written a commit without syncing it; SQLite takes
-// that for good, and a caller who does not hear of it again would be told that
-// what he wants is the case.
+// syncFound makes durable what the write-ahead log holds already. A process that was killed may
+// have written a commit without syncing it; SQLite takes that for good, and a caller that got no
+// reply and repeats the commit would be told that the state that it asks for is there already.
 func (l *Log) syncFound() error {
 	f, err := l.root.Open(DatabaseName + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -207,7 +206,7 @@ func (l *Log) path(name string) string { return filepath.Join(l.root.Name(), nam
 // database does not yet touch the file.
 func database(path string, readOnly bool) *sqlite.DB { return sqlite.New(path, readOnly, maxReaders) }
 
-// renew opens the connections anew.
+// renew opens the connections again.
 func (l *Log) renew() error {
 	if l.writer != nil {
 		if err := l.writer.renew(context.Background(), l.db); err != nil {

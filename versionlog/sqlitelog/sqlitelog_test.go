@@ -56,7 +56,7 @@ func (l *packingLog) Commit(ctx context.Context, storeID string, p *versionlog.P
 	return c, err
 }
 
-// packMore packs what there is to pack, but for what others are packing or writing.
+// packMore packs all that is left to pack, except contents that others are packing or writing.
 func packMore(t testing.TB, l *Log) {
 	t.Helper()
 	for {

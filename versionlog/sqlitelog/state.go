@@ -11,8 +11,8 @@ import (
 	"mneme/versionlog"
 )
 
-// At returns the store as it was after a commit. Of a database of an earlier format it
-// reads the history up to there.
+// At returns the store as it was after a commit. If the database has an earlier format, it reads
+// the history up to there.
 func (l *Log) At(ctx context.Context, storeID string, seq uint64) (versionlog.State, error) {
 	s, err := l.store(ctx, storeID)
 	if err != nil {

@@ -77,9 +77,9 @@ func recordsAfter(limit int) string {
 	return `SELECT seq, record FROM commits WHERE store = ? AND seq > ? ORDER BY seq LIMIT ` + strconv.Itoa(limit)
 }
 
-// recordsBefore reads so many commits below a sequence number: of a session, of an
-// actor, between two times, and with a version of an operation and of a memory. What is
-// "" is not asked for. The commits of a memory are found by its versions.
+// recordsBefore reads so many commits below a sequence number: of a session, of an actor, between
+// two times, and with a version of an operation and of a memory. A parameter that is "" is not
+// asked for. The commits of a memory are found by its versions.
 func recordsBefore(limit int, ofMemory bool) string {
 	text := `SELECT seq, record FROM commits c WHERE store = ?1 AND seq < ?2 AND (?3 = '' OR session = ?3) AND (?4 = '' OR actor_id = ?4)
 		AND time BETWEEN ?5 AND ?6`
@@ -96,8 +96,8 @@ func pathRowsAfter(limit int) string {
 	return `SELECT path, seq, ord, live FROM paths WHERE store = ? AND path > ? ORDER BY path LIMIT ` + strconv.Itoa(limit)
 }
 
-// keyAside is the form, of key and seq, of what a row of commits has for a key that a later
-// commit has, too: longer than any key, so that the newest commit of the key is found by it.
+// keyAside is the form, made of key and seq, of the key in a row of commits if a later commit has
+// the same key: longer than any key, so that the newest commit of the key is found by it.
 const keyAside = "%s#%0128d"
 
 // The writes.

@@ -21,8 +21,8 @@ func (l *Log) instant() (now, own time.Time) {
 	return l.clock.Both()
 }
 
-// hear asks the file system for the time, which it gives to a file that is touched. Where it
-// gives none, the clock stays what it was.
+// hear asks the file system for the time, which it gives to a file that is touched. If it gives
+// none, the clock stays as it was.
 func (l *Log) hear(f *os.File) {
 	asked := l.clock.Own()
 	touch := []unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}

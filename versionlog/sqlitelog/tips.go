@@ -13,18 +13,18 @@ import (
 	"mneme/versionlog"
 )
 
-// tipsName is the file that remembers, outside the database, how far the history
-// of each store had come. SQLite reads a write-ahead log up to the first frame that
-// does not fit: where it was cut, or has a flipped bit, the commits behind are gone
-// without an error. The file says that they were there.
+// tipsName is the file that remembers, outside the database, how far the history of each store
+// had come. SQLite reads a write-ahead log up to the first frame that does not fit: where it was
+// cut, or has a flipped bit, the commits after it are gone without an error. The file says that
+// they were there.
 //
-// It has a block for each store, at the store's number in the database, which is
-// never used twice, and a block has slots. Whoever has made a commit durable writes
-// it to the slot that its sequence number says, without a lock and without a sync:
+// It has a block for each store, at the store's number in the database, which is never used
+// twice, and a block has slots. A process that has made a commit durable writes it to the slot
+// that its sequence number says, without a lock and without a sync:
 //
-//  1. The file never leads: what is in it was durable in the database before. After
-//     kill -9 it is up to date; after a power cut it may lag, or a slot be torn,
-//     which its sum shows, and such a slot says nothing.
+//  1. The file never leads: everything in it was durable in the database before. After kill -9 it
+//     is up to date; after a power cut it may lag, or a slot be torn, which its sum shows, and
+//     such a slot says nothing.
 //  2. It does not matter in which order two processes write, since they write to two
 //     slots, and the highest counts. A process that is held up while others make as
 //     many commits as there are slots makes the file lag, until the next commit.
@@ -88,9 +88,8 @@ func decodeTip(b []byte) (k knownTip, ok bool) {
 	return k, true
 }
 
-// tips is the file as one who writes has it open. Should it not be to be had, or
-// not take what is written to it, nothing is remembered: the commit is made all the
-// same.
+// tips is the file as a process that writes has it open. If it cannot be opened, or a write to it
+// fails, nothing is remembered: the commit is made all the same.
 type tips struct{ file *os.File }
 
 func openTips(dir *os.Root) tips {
@@ -128,8 +127,8 @@ func (t tips) close() error {
 	return t.file.Close()
 }
 
-// readTips returns what is remembered of each store, by number: the newest tip, and
-// the last state. What cannot be read is not remembered.
+// readTips returns the remembered state of each store, by number: the newest tip, and the last
+// state. A slot that cannot be read is not remembered.
 func readTips(dir *os.Root) map[int64]knownTip {
 	f, err := safepath.OpenFile(dir, tipsName, os.O_RDONLY, 0)
 	if err != nil {

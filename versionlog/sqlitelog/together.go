@@ -59,7 +59,7 @@ var errPanic = errors.New("a panic has ended the transaction")
 // to the queue need another one.
 func (l *Log) decide(attempts []*attempt) {
 	w := l.writer
-	err := errPanic // which whoever asked for one of them may recover from
+	err := errPanic // from which the caller that asked for one of them may recover
 	defer func() {
 		_ = w.conn.Rollback()
 		for _, a := range attempts {
@@ -133,7 +133,7 @@ func (l *Log) made(attempts []*attempt, rows map[string]storeRow, before *moment
 				l.recent.forget(a.storeID)
 			}
 			l.recent.add(c)
-		case l.hasTraces(): // of what was stored for it, maybe
+		case l.hasTraces(): // of contents that were stored for it, maybe
 			l.packer.redacted()
 		}
 	}

@@ -167,8 +167,8 @@ func limit(t *testing.T, l *Log, more int64) {
 }
 
 // TestTogetherFails: where SQLite undoes a transaction for one of its proposals, the others get
-// another one; where it cannot be committed, none of them is in the history, and none is refused for
-// what is not there.
+// another one; where it cannot be committed, none of them is in the history, and none is refused
+// because of a state that is not there.
 func TestTogetherFails(t *testing.T) {
 	proposals := func(s versionlog.Store) (all []stored) {
 		for i := range 5 {

@@ -14,8 +14,8 @@ func (l *Log) Wait(ctx context.Context, storeID string, after uint64) error {
 	return l.wait(ctx, storeID, after, func() bool { return false })
 }
 
-// Next is one of the log's Capabilities. Commits of this Log are handed out as
-// they were made, and shared by all who follow: callers must not change them.
+// Next is one of the log's Capabilities. Commits of this Log are handed out as they were made,
+// and shared by all followers: callers must not change them.
 func (l *Log) Next(ctx context.Context, storeID string, after uint64) ([]*versionlog.Commit, error) {
 	for {
 		var own []*versionlog.Commit

@@ -79,8 +79,8 @@ func waitDuring(ctx context.Context, t *testing.T, writer, waiter *Log, storeID 
 	return took
 }
 
-// TestNoWakeIsLost starts a Wait at every possible moment of a commit. There
-// is no watcher to make good for what the log itself forgets to tell.
+// TestNoWakeIsLost starts a Wait at every possible moment of a commit. There is no watcher to
+// make up for changes that the log itself forgets to tell.
 func TestNoWakeIsLost(t *testing.T) {
 	dir, s := newLog(t)
 	l := openTest(t, dir, &Options{Refresh: never})

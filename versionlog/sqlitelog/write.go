@@ -12,8 +12,8 @@ import (
 	"mneme/versionlog"
 )
 
-// writer is the one connection of a Log that writes. It is a source of what is
-// true within its transaction.
+// writer is the one connection of a Log that writes. It is a source of the state within its
+// transaction.
 type writer struct {
 	turn  chan struct{} // holds a token while the connection is in use
 	queue queue
@@ -54,7 +54,7 @@ func (w *writer) connect(ctx context.Context, db *sqlite.DB) (*sqlite.Conn, erro
 	return conn, nil
 }
 
-// renew opens the connection anew.
+// renew opens the connection again.
 func (w *writer) renew(ctx context.Context, db *sqlite.DB) error {
 	if _, err := w.takeTurn(ctx); err != nil {
 		return err
@@ -92,16 +92,16 @@ func (w *writer) With(_ context.Context, do func(*sqlite.Conn) error) error { re
 // run runs a statement that writes.
 func (w *writer) run(text string, args ...any) error { return translate(w.conn.Run(text, args...)) }
 
-// takeTurn waits until nobody else in this process writes, for a while that it
-// returns what is left of.
+// takeTurn waits until nothing else in this process writes, for a limited time, and returns the
+// rest of that time.
 func (w *writer) takeTurn(ctx context.Context) (left time.Duration, err error) {
 	return w.takeTurnUnless(ctx, nil)
 }
 
-// errEnded says that there is nothing to wait for any more.
+// errEnded says that there is nothing left to wait for.
 var errEnded = errors.New("it has ended")
 
-// takeTurnUnless is takeTurn, which returns errEnded if there is no need for the turn any more.
+// takeTurnUnless is takeTurn, which returns errEnded if the turn is no longer needed.
 func (w *writer) takeTurnUnless(ctx context.Context, ended <-chan struct{}) (left time.Duration, err error) {
 	select {
 	case w.turn <- struct{}{}:
@@ -149,9 +149,9 @@ func (w *writer) transaction(ctx context.Context, fn func(context.Context) error
 	return err
 }
 
-// checkpoint carries the write-ahead log over into the database, as far as nobody reads
-// from it; with TRUNCATE it also cuts it to nothing. It reports whether that is done: not
-// while others read, write or carry over.
+// checkpoint carries the write-ahead log over into the database, as far as no process reads from
+// it; with TRUNCATE it also cuts it to nothing. It reports whether that is done: not while others
+// read, write or carry over.
 func (w *writer) checkpoint(ctx context.Context, mode string) (done bool, err error) {
 	if _, err := w.takeTurn(ctx); err != nil {
 		return false, err
@@ -160,7 +160,7 @@ func (w *writer) checkpoint(ctx context.Context, mode string) (done bool, err er
 	return w.carryOver(mode)
 }
 
-// carryOver is checkpoint for who has the turn.
+// carryOver is checkpoint for a caller that has the turn.
 func (w *writer) carryOver(mode string) (done bool, err error) {
 	err = translate(w.conn.Each(`PRAGMA wal_checkpoint(`+mode+`)`, func(row *sqlite.Row) error {
 		done = row.ColumnInt(0) == 0
@@ -175,9 +175,9 @@ func (w *writer) carryOver(mode string) (done bool, err error) {
 // errKeyUsed says that the history has a commit of a key already.
 var errKeyUsed = errors.New("there is a commit of that key")
 
-// propose judges p within a transaction and says whether it became a commit.
-// That p is in the history already shows in what it would become: a commit of
-// the same key, or none. Then s becomes what it is after the commit.
+// propose judges p within a transaction and says whether it became a commit. If p is in the
+// history already, the result shows it: p would become a commit of the same key, or none. Then s
+// becomes the store's state after the commit.
 func (l *Log) propose(ctx context.Context, s *storeRow, p *versionlog.Proposal, drafted *draft) (*versionlog.Commit, bool, error) {
 	w := l.writer
 	var c *versionlog.Commit
@@ -372,8 +372,8 @@ type view struct {
 	recent func(path string) (head *versionlog.Version, known bool) // nil: the database knows
 }
 
-// Head is part of versionlog.View. To read one that this Log has written lately takes a
-// fifteenth of a commit.
+// Head is part of versionlog.View. Reading one that this Log has written lately takes a fifteenth
+// of a commit.
 func (v *view) Head(path string) (*versionlog.Version, error) {
 	if v.recent != nil {
 		if head, known := v.recent(path); known {

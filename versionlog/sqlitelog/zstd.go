@@ -26,9 +26,9 @@ const maxBlock = 128 << 10
 // over some 4 MiB of it, and take no longer then.
 const slowFrom = 512 << 10
 
-// codec encodes and decodes frames of zstd with tables that it has for the next ones: to make
-// them takes longer than to encode what is short. It has contents in its memory, so that it is
-// kept no longer than what uses it works. The zero codec is ready.
+// codec encodes and decodes frames of zstd with tables that it keeps for the next ones: to make
+// the tables takes longer than to encode a short content. It has contents in its memory, so that
+// it is kept only while its user works. The zero codec is ready.
 type codec struct {
 	against map[shape]*zstd.Encoder // with a dictionary
 	alone   map[shape]*zstd.Encoder // without

@@ -77,7 +77,7 @@ func TestToolLines(t *testing.T) {
 	}
 }
 
-// TestToolBurst: a burst of calls whose answers nobody takes waits in the pipe, not in memory,
+// TestToolBurst: a burst of calls whose answers are not read waits in the pipe, not in memory,
 // and is answered in order.
 func TestToolBurst(t *testing.T) {
 	const burst = 10_000

@@ -128,7 +128,7 @@ func printUsed(a *app.App, r *adopt.Record) error {
 	return nil
 }
 
-// confirmUndo asks a person, who may not know that later changes of the store will not be
+// confirmUndo asks a person; that person may not know that later changes of the store will not be
 // in the directory.
 func confirmUndo(ctx context.Context, a *app.App, r *adopt.Record) error {
 	since, err := r.Since(ctx, app.OpenURL)

@@ -20,7 +20,7 @@ import (
 type Place struct {
 	Store, Path string
 
-	// What a mount says of itself: the store's id, and its URL. Else "".
+	// These are what a mount says of itself: the store's id, and its URL. Else "".
 	id, URL string
 
 	AsOf string // the commit after which the mount shows the store; "": not a mount of the past

@@ -8,8 +8,8 @@ import (
 	"mneme/cmd/mneme/app"
 )
 
-// TestMetricsAreGuarded: metrics that other machines reach take the key, and those of
-// this machine are for who asks for it by name.
+// TestMetricsAreGuarded: metrics that other machines reach require the key, and those of this
+// machine are for a caller that asks for it by name.
 func TestMetricsAreGuarded(t *testing.T) {
 	for _, test := range []struct {
 		key, host, authorization string

@@ -13,7 +13,7 @@ import (
 	"mneme/internal/mountinfo"
 )
 
-// TestWarnExpired: of what is mounted, images of stores are named once they have expired.
+// TestWarnExpired: images of stores that are mounted are named once they have expired.
 func TestWarnExpired(t *testing.T) {
 	dir := t.TempDir()
 	err := os.Mkdir(filepath.Join(dir, ".mneme"), 0o700)

@@ -54,18 +54,18 @@ func (c *MountCmd) Run(ctx context.Context, a *app.App) error {
 	if c.Keep && link == nil {
 		code, err := c.keep(ctx, a, parent)
 		if err != nil && parent != nil {
-			_ = term.WriteJSON(parent, app.NewErrorReply(err)) // unless who serves has it, and says more
+			_ = term.WriteJSON(parent, app.NewErrorReply(err)) // unless the process that serves has it, and says more
 		}
 		if err != nil {
 			return err
 		}
-		a.Exit(code) // who served has said why
+		a.Exit(code) // the process that served has said why
 	}
 	c.process = daemon.Process{At: c.At, Link: link, Log: sessions.NewLogger(c.logLevel(parent == nil && a.ErrIsTerminal))}
 	if link != nil {
 		c.Session = link.Session()
 	}
-	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may end before the mount
+	signal.Ignore(syscall.SIGPIPE) // the reader of the log may end before the mount
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	kept, err := c.serve(ctx, a.URL, func(m daemon.Mounted) error {

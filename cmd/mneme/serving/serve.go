@@ -194,7 +194,7 @@ func (c *ServeCmd) options() (*server.Options, error) {
 	case isLocal:
 		o.Hosts = append(o.Hosts, "localhost", listen.Loopback, "::1")
 	case len(c.Host) == 0:
-		o.Hosts = nil // nobody said which names the machine has
+		o.Hosts = nil // the caller did not say which names the machine has
 	}
 	for _, host := range c.Host {
 		if !listen.IsHostName(host) {

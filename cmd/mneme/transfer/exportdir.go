@@ -104,7 +104,7 @@ func newDir(name string) (newDirectory, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := safepath.CheckNew(path); err != nil { // also for one that is there: it is filled beside itself
+	if err := safepath.CheckNew(path); err != nil { // also for an existing one: it is filled next to itself
 		return "", err
 	}
 	info, err := os.Lstat(path)

@@ -191,7 +191,7 @@ func (c *ImportCmd) keep(ctx context.Context, a *app.App, lib *backend.Library, 
 	if err := c.checkKept(ctx, lib, s, kept); err != nil {
 		return tip, err
 	}
-	if err := errors.Join(durable.Sync(f), durable.SyncDir(filepath.Dir(path))); err != nil { // somebody else may have made it
+	if err := errors.Join(durable.Sync(f), durable.SyncDir(filepath.Dir(path))); err != nil { // another process may have made it
 		return tip, err
 	}
 	return versionlog.Tip{Seq: kept.Manifest.Seq, Digest: kept.Manifest.Digest}, nil

@@ -12,7 +12,7 @@ type FsckCmd struct {
 	VerifyKey    string `placeholder:"KEY" help:"The key by which the note is verified, as 'mneme store sign --new-key' has printed it."`
 	AcceptLoss   bool   `help:"Go on without what was acknowledged and is missing, as after going back to a backup: this machine takes the histories as they are. Of embedded stores, what is left of log.db-wal is kept in a copy beside it."`
 
-	noted *witness.SignedTip // by which the history is to be proved; nil: by none
+	noted *witness.SignedTip // by which the history must be proved; nil: by none
 }
 
 func (c *FsckCmd) Help() string {

@@ -71,7 +71,7 @@ func (c *FsckCmd) witnessed(ctx context.Context, a *app.App, lib *backend.Librar
 	twice := slices.ContainsFunc(lost, func(l backend.Loss) bool { return l.Store.ID == s.ID })
 	switch {
 	case missing == "" || twice:
-	case behind != nil: // nothing is to be accepted
+	case behind != nil: // there is nothing to accept
 		report(verify.Problem{Kind: problemLoss, Finding: finding.LossIndex, Subject: "store", What: missing, Do: "the records say something else than the index: " + doIndex(lib.Location)})
 	case c.AcceptLoss:
 		return errors.Join(lib.Accept(ctx, s), printAccepted(a, backend.Loss{Store: s, What: missing}, ""), a.Out.Flush())

@@ -11,7 +11,8 @@ import (
 	"mneme/daemon"
 )
 
-// What a mount has kept is named as far as a person reads it, and listed by a command.
+// The texts that a mount has kept are named as far as a person reads them, and listed by a
+// command.
 func TestPrintLeft(t *testing.T) {
 	var out bytes.Buffer
 	a := app.New(os.Stdin, os.Stdout, os.Stderr)

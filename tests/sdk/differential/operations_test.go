@@ -44,7 +44,7 @@ func (r *run) sameStore(got *anthropic.BetaManagedAgentsMemoryStore, want *store
 	}
 }
 
-// sameMemory holds a memory against that of the model; full is whether its content is to be there.
+// sameMemory holds a memory against that of the model; full is whether its content must be there.
 func (r *run) sameMemory(raw string, got *anthropic.BetaManagedAgentsMemory, s *store, want *memory, full bool) {
 	r.Helper()
 	content := ""
