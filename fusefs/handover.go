@@ -172,8 +172,8 @@ func (h *handing) noteKnown() {
 	}
 }
 
-// openedLocked notes a handle that is new, or through which a write has failed.
-func (h *handing) openedLocked(fh uint64, of *handle) {
+// noteHandleLocked notes a handle that is new, or through which a write has failed.
+func (h *handing) noteHandleLocked(fh uint64, of *handle) {
 	if h == nil {
 		return
 	}
@@ -460,7 +460,7 @@ func (h *handing) rewriteLocked() error {
 	}
 	h.noteStagesLocked()
 	for fh, of := range h.fs.handles {
-		h.openedLocked(fh, of)
+		h.noteHandleLocked(fh, of)
 	}
 	for fh, of := range h.fs.virtual.handles {
 		h.openedVirtualLocked(fh, of.inode)

@@ -40,7 +40,7 @@ func (fs *fileSystem) setFailedLocked(h *handle, errno syscall.Errno, undone boo
 		return
 	}
 	h.failed, h.undone = errno, undone
-	fs.handing.openedLocked(h.number, h)
+	fs.handing.noteHandleLocked(h.number, h)
 }
 
 // failedWriterLocked returns why a write to n has failed through a handle that is still
@@ -76,7 +76,7 @@ func (fs *fileSystem) orFailed(h *handle, status fuse.Status) fuse.Status {
 func (fs *fileSystem) newHandleLocked(h *handle) uint64 {
 	fs.nextFH++
 	fs.enterLocked(fs.nextFH, h)
-	fs.handing.openedLocked(fs.nextFH, h)
+	fs.handing.noteHandleLocked(fs.nextFH, h)
 	return fs.nextFH
 }
 

@@ -9,7 +9,7 @@ import (
 	"mneme/versionlog"
 )
 
-// Blame says of each line of a text which version brought it.
+// Blamed says of each line of a text which version brought it.
 type Blamed struct {
 	Version versionlog.Version // whose content the text is
 	Lines   []BlamedLine

@@ -56,7 +56,7 @@ func Differences(ctx context.Context, s *memory.Store, from, to versionlog.State
 	return slices.Clip(kept), nil
 }
 
-// sideBySide yields what two walks in the order of their paths have at each path.
+// SideBySide yields what two walks in the order of their paths have at each path.
 func SideBySide(a, b iter.Seq2[versionlog.Version, error]) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
 		nextA, stopA := iter.Pull2(a)
@@ -151,7 +151,7 @@ func Patches(ctx context.Context, s *memory.Store, differences []Difference) ite
 	}
 }
 
-// Side returns the side of a patch that is a version at a path.
+// SideOf returns the side of a patch that is a version at a path.
 func SideOf(s *memory.Store, path string, v versionlog.Version, content []byte) Side {
 	return Side{Path: path, Label: fmt.Sprintf("%s:%s@%d", s.Info().Slug, v.Path, v.Seq), Text: content}
 }

@@ -17,7 +17,7 @@ type Leak struct {
 	Live     bool                 // one of them is the head of its path
 }
 
-// Scan is where there are credentials in a history.
+// Scanned lists the credentials in a history.
 type Scanned struct {
 	Leaks    []Leak
 	Mentions []Mention

@@ -390,7 +390,7 @@ type Author struct {
 	MayWrite func(storeID string) bool
 }
 
-// isAgent reports whether a session writes, with its own key or with that of others.
+// IsAgent reports whether a session writes, with its own key or with that of others.
 func IsAgent(a versionlog.Actor, session string) bool {
 	return a.Kind == versionlog.ActorSession || session != "" && a.Kind != versionlog.ActorUser
 }

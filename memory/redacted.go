@@ -43,7 +43,7 @@ func (e *RedactedError) Is(target error) bool { return target == ErrRedacted }
 // Kind is errkind.NotFound.
 func (e *RedactedError) Kind() errkind.Kind { return errkind.NotFound }
 
-// redacted is the error of a version that was erased. It reads the history behind the
+// RedactionOf returns the error of a version that was erased. It reads the history behind the
 // version.
 func (s *Store) RedactionOf(ctx context.Context, v *versionlog.Version) error {
 	e := &RedactedError{Version: v.ID}

@@ -343,7 +343,7 @@ func (l waitThenRead) Next(ctx context.Context, storeID string, after uint64) (c
 	return commits, nil
 }
 
-// wrap names the place an error speaks of.
+// Wrap adds the store and the path to an error.
 func (s *Store) Wrap(path string, err error) error {
 	if errors.Is(err, versionlog.ErrNotFound) {
 		return fmt.Errorf("%s:%s: %w", s.info.Slug, path, versionlog.ErrNotFound)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"mneme/cas"
 	"mneme/cas/memcas"
 	"mneme/memory"
 	"mneme/versionlog"
@@ -75,26 +74,18 @@ func (l *redacting) CommitsBefore(ctx context.Context, store string, before uint
 // erased, and with blobs that Lose removes.
 func NewGappy(t *testing.T, erased ...uint64) *Fixture {
 	t.Helper()
-	f := &Fixture{T: t, Blobs: map[string]*memcas.Store{"": memcas.New()}}
 	log := &redacting{Log: memlog.New(nil), erased: map[uint64]bool{}}
 	for _, seq := range erased {
 		log.erased[seq] = true
 	}
-	f.Lib = memory.NewLibrary(log, func(id string) (cas.Store, error) { return f.Blobs[""], nil })
-	info, err := f.Lib.CreateStore(t.Context(), "notes", &memory.StoreOptions{Content: versionlog.ContentAny})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if f.Store, err = f.Lib.Open(t.Context(), info.ID, Author); err != nil {
-		t.Fatal(err)
-	}
-	return f
+	f := &Fixture{T: t, Blobs: map[string]*memcas.Store{}}
+	return f.open(log, &memory.StoreOptions{Content: versionlog.ContentAny})
 }
 
 // Lose removes the bytes of a version from the blobs of NewGappy.
 func (f *Fixture) Lose(v versionlog.Version) {
 	f.T.Helper()
-	if err := f.Blobs[""].Delete(f.T.Context(), v.Digest); err != nil {
+	if err := f.Blobs[f.Info().ID].Delete(f.T.Context(), v.Digest); err != nil {
 		f.T.Fatal(err)
 	}
 }

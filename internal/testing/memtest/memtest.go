@@ -34,18 +34,24 @@ type Fixture struct {
 func New(t *testing.T, opts *memory.StoreOptions) *Fixture {
 	t.Helper()
 	f := &Fixture{T: t, Log: memlog.New(nil), Blobs: map[string]*memcas.Store{}}
-	f.Lib = memory.NewLibrary(f.Log, func(id string) (cas.Store, error) {
+	return f.open(f.Log, opts)
+}
+
+// open makes the library of a log, with the store "notes".
+func (f *Fixture) open(log versionlog.Log, opts *memory.StoreOptions) *Fixture {
+	f.T.Helper()
+	f.Lib = memory.NewLibrary(log, func(id string) (cas.Store, error) {
 		if f.Blobs[id] == nil {
 			f.Blobs[id] = memcas.New()
 		}
 		return f.Blobs[id], nil
 	})
-	info, err := f.Lib.CreateStore(t.Context(), "notes", opts)
+	info, err := f.Lib.CreateStore(f.T.Context(), "notes", opts)
 	if err != nil {
-		t.Fatal(err)
+		f.T.Fatal(err)
 	}
-	if f.Store, err = f.Lib.Open(t.Context(), info.ID, Author); err != nil {
-		t.Fatal(err)
+	if f.Store, err = f.Lib.Open(f.T.Context(), info.ID, Author); err != nil {
+		f.T.Fatal(err)
 	}
 	return f
 }
